@@ -1,0 +1,1 @@
+"""Holdfast: failure handling for Python services."""

@@ -1,0 +1,69 @@
+"""Values that must not leave the process by accident.
+
+`Secret` prints as `***` and refuses to be serialised. `Private` is a value for logs that no person outside
+should read: dialects leave it out of every body.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, NoReturn, TypeVar, final
+
+T = TypeVar("T")
+
+MASK = "***"
+
+
+class SecretLeak(TypeError):
+    """Something tried to write a `Secret` down."""
+
+    def __init__(self) -> None:
+        super().__init__("a Secret refuses to be serialised; call .reveal() at the one place that needs it")
+
+
+@final
+class Secret:
+    """A string that shows itself only to whoever calls `reveal()`."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The value itself; keep the result out of names that outlive the call."""
+        return self._value
+
+    def matches(self, other: str) -> bool:
+        """Compare in constant time."""
+        import hmac  # loaded when first needed: it maps the crypto library
+
+        return hmac.compare_digest(self._value.encode(), other.encode())
+
+    def __repr__(self) -> str:
+        return MASK
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return MASK
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self.matches(other._value)
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._value))
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise SecretLeak
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Private(Generic[T]):
+    """A detail for the log only: kept on the failure, left out of every error body."""
+
+    value: T

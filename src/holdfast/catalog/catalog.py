@@ -1,0 +1,122 @@
+"""A catalog: a system's faults. Codes are a contract: never reused, never silently changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from holdfast.catalog.fault import Blame, Fault, FaultInvalid, RetryRule, Severity, blame_of
+
+
+class CodeTaken(FaultInvalid):
+    """A code was declared a second time with another meaning."""
+
+
+class Catalog:
+    """The faults of one system, and of the catalogs it extends.
+
+    ```python
+    errors = Catalog("shop", docs="https://docs.example.com/errors/")
+    BANK_SILENT = errors.fault("BANK_SILENT", status=503, retry=True, says="The bank did not answer in time.")
+    ```
+    """
+
+    def __init__(self, name: str, *, docs: str = "", extends: tuple[Catalog, ...] = ()) -> None:
+        self.name = name
+        self.docs = docs
+        self._faults: dict[str, Fault] = {}
+        self._overlay: dict[str, RetryRule | bool] = {}
+        for parent in extends:
+            for fault in parent:
+                self._adopt(replace(fault, overlay=self._overlay, documentation_url=self._address(fault.code)))
+
+    def fault(
+        self,
+        code: str,
+        *,
+        status: int,
+        says: str,
+        technical: str = "",
+        retry: RetryRule | bool = False,
+        blame: Blame | None = None,
+        causes: tuple[str, ...] = (),
+        remedy: str = "",
+        examples: tuple[Mapping[str, Any], ...] = (),
+        related: tuple[str, ...] = (),
+        severity: Severity = Severity.NONE,
+        documentation_url: str = "",
+    ) -> Fault:
+        """Declare a fault; the same declaration again is the same fault.
+
+        Raises:
+            FaultInvalid: the code, the status or the text cannot be right.
+            CodeTaken: the code is declared already and means something else.
+        """
+        return self._adopt(
+            Fault(
+                code=code,
+                status=status,
+                says=says,
+                technical=technical,
+                retry=retry,
+                blame=blame_of(status) if blame is None else blame,
+                causes=causes,
+                remedy=remedy,
+                examples=examples,
+                related=related,
+                severity=severity,
+                documentation_url=documentation_url or self._address(code),
+                overlay=self._overlay,
+            )
+        )
+
+    def refine(self, code: str, **changes: Any) -> Fault:
+        """An inherited fault in this system's own words; the code keeps its status.
+
+        Raises:
+            FaultInvalid: the code is not inherited, or the change would alter its status.
+        """
+        known = self._faults.get(code)
+        if known is None or "status" in changes or "code" in changes:
+            raise FaultInvalid(f"{self.name}: {code} is not inherited, or the change alters its code or status")
+        self._faults[code] = replace(known, **changes)
+        return self._faults[code]
+
+    def overlay(self, rules: Mapping[str, RetryRule | bool]) -> None:
+        """Let these rules win over the declared ones; all of them or, on an unknown code, none.
+
+        Raises:
+            KeyError: a rule names a code this catalog has not.
+        """
+        for code in rules:
+            self[code]
+        self._overlay.update(rules)
+
+    def _adopt(self, fault: Fault) -> Fault:
+        known = self._faults.setdefault(fault.code, fault)
+        if known != fault:
+            parts = ", ".join(known.differences(fault))
+            raise CodeTaken(f"{self.name}: {fault.code} is declared already with another meaning (differs in: {parts})")
+        return known
+
+    def _address(self, code: str) -> str:
+        return f"{self.docs.rstrip('/')}/{code}" if self.docs else ""
+
+    def __getitem__(self, code: str) -> Fault:
+        return self._faults[code]
+
+    def get(self, code: str) -> Fault | None:
+        return self._faults.get(code)
+
+    def __contains__(self, code: object) -> bool:
+        return code in self._faults
+
+    def __iter__(self) -> Iterator[Fault]:
+        return iter(self._faults.values())
+
+    def __len__(self) -> int:
+        return len(self._faults)
+
+    def __repr__(self) -> str:
+        return f"<Catalog {self.name}: {len(self)} faults>"

@@ -1,0 +1,113 @@
+"""A fault: one declared kind of failure. Data, not a class.
+
+Calling a fault makes the failure that carries it: `raise BANK_SILENT(charge_id=charge.id) from lost_reply`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from holdfast.catalog.failure import Failure
+
+CODE_SHAPE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*\Z")
+CODE_CHARS_MAX = 64
+
+
+class Blame(StrEnum):
+    """Who has to change something before it can work."""
+
+    CLIENT = "client"
+    SERVER = "server"
+    UPSTREAM = "upstream"
+    CONFLICT = "conflict"
+    NO_OP = "no-op"
+
+
+class Severity(StrEnum):
+    """How loudly an occurrence asks for a person."""
+
+    NONE = "none"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class RetryRule(Protocol):
+    """What the catalog asks of a retry rule; `policy.Retry` is one."""
+
+    def allows(self, failure: Failure) -> bool:
+        """Whether this occurrence may be tried again at all."""
+        ...
+
+
+class FaultInvalid(ValueError):
+    """A fault was declared with something that cannot be right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One declared kind of failure: its code, its status, whether it is retried, what the person reads."""
+
+    code: str
+    status: int
+    says: str
+    """What the person reads; `{name}` is filled from the details."""
+    technical: str = ""
+    """What the log reads; `{name}` is filled from the details."""
+    retry: RetryRule | bool = False
+    """As declared: False never, True as the caller's own rule says, or a rule of its own."""
+    blame: Blame
+    causes: tuple[str, ...] = ()
+    remedy: str = ""
+    examples: tuple[Mapping[str, Any], ...] = ()
+    """Details of typical occurrences."""
+    related: tuple[str, ...] = ()
+    severity: Severity = Severity.NONE
+    documentation_url: str = ""
+    overlay: dict[str, RetryRule | bool] = field(default_factory=dict, compare=False, repr=False)
+    """Rules of the catalog's policy file; they win over the declared one."""
+
+    def __post_init__(self) -> None:
+        if len(self.code) > CODE_CHARS_MAX or not CODE_SHAPE.match(self.code):
+            raise FaultInvalid(f"{self.code!r} is not UPPER_SNAKE_CASE of at most {CODE_CHARS_MAX} characters")
+        if not 200 <= self.status <= 599:
+            raise FaultInvalid(f"{self.code}: {self.status} is not an HTTP status a failure can have (200 to 599)")
+        if not self.says.strip():
+            raise FaultInvalid(f"{self.code}: `says` is empty; write the line a person should read")
+
+    @property
+    def rule(self) -> RetryRule | bool:
+        """The retry rule in force: the policy file's if it names this code, else the declared one."""
+        return self.overlay.get(self.code, self.retry)
+
+    @property
+    def retryable(self) -> bool:
+        """Whether occurrences are retried as a rule; a conditional rule may still refuse one."""
+        return self.rule is not False
+
+    def __call__(self, message: str | None = None, /, *, retry_after_s: float | None = None, **details: Any) -> Failure:
+        """One occurrence, with its facts as keywords and, rarely, a sentence of its own."""
+        from holdfast.catalog.failure import Failure
+
+        return Failure(self, message, details=details, retry_after_s=retry_after_s)
+
+    def differences(self, other: Fault) -> list[str]:
+        """The names of the fields in which two declarations disagree."""
+        return [
+            part.name for part in fields(self) if part.compare and getattr(self, part.name) != getattr(other, part.name)
+        ]
+
+
+def blame_of(status: int) -> Blame:
+    """Who is to blame when a declaration does not say: read from the status."""
+    if status < 400:
+        return Blame.NO_OP
+    if status == 409:
+        return Blame.CONFLICT
+    if status < 500:
+        return Blame.CLIENT
+    return Blame.UPSTREAM if status in {502, 503, 504} else Blame.SERVER

@@ -1,0 +1,105 @@
+"""Backoff: from the number of the attempt that failed to the delay before the next one.
+
+Always true: a delay is never negative, never above `cap_s`, and the same dice give the same delay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, isfinite
+
+from holdfast.policy.jitter import Between, Decorrelated, Dice, Jitter, bounds
+
+
+class PolicyInvalid(ValueError):
+    """A policy was given values that cannot be meant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """How long to wait after attempt 1, 2, 3 …
+
+    The delay after attempt `n` is `base_s * factor ** (n - 1)`, or the `n`-th of `delays_s` when there are any
+    (the last one serves for all that follow); then jitter; then the cap.
+    """
+
+    base_s: float = 1.0
+    factor: float = 2.0
+    cap_s: float = 300.0
+    jitter: Jitter | None = None
+    delays_s: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        _positive_or_zero("base_s", self.base_s)
+        _positive_or_zero("cap_s", self.cap_s)
+        for delay_s in self.delays_s:
+            _positive_or_zero("delays_s", delay_s)
+        if not (isfinite(self.factor) and self.factor >= 1):
+            raise PolicyInvalid(f"factor: {self.factor} would make delays shrink; use 1 or more")
+        share = getattr(self.jitter, "share", 0.0)
+        if not 0 <= share <= 1:
+            raise PolicyInvalid(f"jitter: a share of {share} is not between 0 and 1")
+        if isinstance(self.jitter, Between) and not 0 <= self.jitter.low_s <= self.jitter.high_s < inf:
+            raise PolicyInvalid(f"jitter: {self.jitter.low_s} to {self.jitter.high_s} s is no range")
+
+    @classmethod
+    def exponential(
+        cls, base_s: float, *, factor: float = 2.0, cap_s: float = 300.0, jitter: Jitter | None = None
+    ) -> Backoff:
+        """`base, base·factor, base·factor² …`, up to the cap."""
+        return cls(base_s=base_s, factor=factor, cap_s=cap_s, jitter=jitter)
+
+    @classmethod
+    def listed(cls, *delays_s: float, jitter: Jitter | None = None) -> Backoff:
+        """Exactly these delays, the last one for ever."""
+        if not delays_s:
+            raise PolicyInvalid("delays_s: a list of delays needs at least one")
+        return cls(delays_s=delays_s, cap_s=max(delays_s) * (1 + getattr(jitter, "share", 0.0)), jitter=jitter)
+
+    @classmethod
+    def uniform(cls, *, low_s: float, high_s: float) -> Backoff:
+        """Anything between two bounds, every time."""
+        return cls(base_s=low_s, factor=1.0, cap_s=high_s, jitter=Between(low_s, high_s))
+
+    @classmethod
+    def constant(cls, delay_s: float, *, jitter: Jitter | None = None) -> Backoff:
+        """The same delay every time."""
+        return cls.listed(delay_s, jitter=jitter)
+
+    def delay_s(self, attempt: int, dice: Dice, *, previous_s: float = 0.0) -> float:
+        """The delay after the given attempt (the first is 1)."""
+        if self.jitter is None:
+            return self.raw_s(attempt)
+        low_s, high_s = self.range_s(attempt, previous_s=previous_s)
+        return low_s + (high_s - low_s) * dice()
+
+    def raw_s(self, attempt: int) -> float:
+        """The delay before chance has its say."""
+        if self.delays_s:
+            return min(self.delays_s[min(attempt, len(self.delays_s)) - 1], self.cap_s)
+        try:
+            return min(self.base_s * self.factor ** (attempt - 1), self.cap_s)
+        except OverflowError:
+            return self.cap_s
+
+    def range_s(self, attempt: int, *, previous_s: float = 0.0) -> tuple[float, float]:
+        """The least and the greatest delay after the given attempt."""
+        raw_s = self.raw_s(attempt)
+        low_s, high_s = bounds(self.jitter, raw_s, base_s=self.base_s, previous_s=previous_s or self.base_s)
+        return min(low_s, self.cap_s), min(high_s, self.cap_s)
+
+    def schedule_s(self, attempts: int) -> tuple[tuple[float, float], ...]:
+        """When each attempt starts at the earliest and at the latest, counted from the first, calls being instant."""
+        starts = [(0.0, 0.0)]
+        previous_s = 0.0
+        for attempt in range(1, attempts):
+            low_s, high_s = self.range_s(attempt, previous_s=previous_s)
+            # The widest case: decorrelated jitter grows from the longest delay so far.
+            previous_s = high_s if isinstance(self.jitter, Decorrelated) else 0.0
+            starts.append((starts[-1][0] + low_s, starts[-1][1] + high_s))
+        return tuple(starts)
+
+
+def _positive_or_zero(name: str, value: float) -> None:
+    if not (isfinite(value) and value >= 0):
+        raise PolicyInvalid(f"{name}: {value} is not a number of seconds")

@@ -1,0 +1,81 @@
+"""The one decision after a failed attempt. In-process calls, jobs and webhooks all use it.
+
+The operation's rule bounds the total. The fault's rule, where it has one of its own, bounds the attempts that fail
+with its code and sets their backoff. A Retry-After replaces the backoff. Nothing waits past a deadline.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from holdfast.catalog import Failure
+from holdfast.lifecycle import Decision, GiveUp, RetryAfter, Stop
+from holdfast.policy.jitter import Dice
+from holdfast.policy.retry import Retry
+
+DEFAULT = Retry()
+UNKNOWN_CODE = "UNKNOWN"
+
+
+def decide(
+    retry: Retry | None,
+    failure: Failure,
+    attempt: int,
+    elapsed_s: float,
+    left_s: float,
+    dice: Dice,
+    *,
+    code_attempt: int | None = None,
+    previous_s: float = 0.0,
+    writes: bool = False,
+    keyed: bool = False,
+) -> Decision:
+    """What follows after attempt number `attempt` (the first is 1) failed.
+
+    Args:
+        retry: the operation's own rule; None leaves it to the fault's.
+        code_attempt: how many attempts have failed with this code; the attempt number when not counted.
+        previous_s: the delay before this attempt, for decorrelated jitter.
+        writes: the operation changes something; such are retried only when `keyed`.
+    """
+    rule = failure.fault.rule
+    if rule is False:
+        return GiveUp(Stop.NOT_RETRYABLE)
+    if writes and not keyed:
+        return GiveUp(Stop.WRITE_WITHOUT_KEY)
+    own = rule if isinstance(rule, Retry) else None
+    whole = retry or own or DEFAULT
+    by_code = attempt if code_attempt is None else code_attempt
+    refusal = _refusal(whole, own, failure, attempt=attempt, by_code=by_code, writes=writes)
+    if refusal is not None:
+        return GiveUp(refusal)
+    delay_s = _delay_s(own or whole, failure, by_code if own else attempt, dice, previous_s)
+    if delay_s >= left_s:
+        return GiveUp(Stop.DEADLINE_TOO_NEAR)
+    if whole.within_s is not None and elapsed_s + delay_s >= whole.within_s:
+        return GiveUp(Stop.TIME_USED)
+    return RetryAfter(delay_s)
+
+
+def _refusal(
+    whole: Retry, own: Retry | None, failure: Failure, *, attempt: int, by_code: int, writes: bool
+) -> Stop | None:
+    code = failure.fault.code
+    if attempt >= whole.attempts:
+        return Stop.ATTEMPTS_USED
+    if own is not None and own.attempts == 1:
+        return Stop.NOT_RETRYABLE
+    if by_code >= whole.attempts_per_code.get(code, inf) or (own is not None and by_code >= own.attempts):
+        return Stop.CODE_ATTEMPTS_USED
+    if code == UNKNOWN_CODE and (writes or by_code >= whole.attempts_unknown):
+        return Stop.UNKNOWN_FAILURE
+    if not whole.allows(failure) or (own is not None and not own.allows(failure)):
+        return Stop.CONDITION_UNMET
+    return None
+
+
+def _delay_s(rule: Retry, failure: Failure, attempt: int, dice: Dice, previous_s: float) -> float:
+    asked_s = failure.retry_after_s
+    if asked_s is not None and rule.honour_retry_after:
+        return min(max(asked_s, 0.0), rule.retry_after_max_s)
+    return rule.backoff.delay_s(attempt, dice, previous_s=previous_s)

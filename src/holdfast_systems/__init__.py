@@ -1,0 +1,1 @@
+"""The systems built on Holdfast's core, one removable folder each."""
