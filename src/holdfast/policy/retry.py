@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from holdfast.base import limits
 from holdfast.catalog import Failure
 from holdfast.policy.backoff import Backoff, PolicyInvalid
 from holdfast.policy.jitter import Full
-
-_NO_CODES: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +22,7 @@ class Retry:
     attempts: int = 3
     """All attempts, the first included; 1 is no retry."""
     backoff: Backoff = field(default_factory=lambda: Backoff.exponential(0.1, cap_s=5.0, jitter=Full()))
-    attempts_per_code: Mapping[str, int] = _NO_CODES
+    attempts_per_code: Mapping[str, int] = field(default_factory=dict)
     """At most so many attempts may fail with the code, however many are left in all."""
     attempts_unknown: int = 2
     """At most so many attempts may fail with an exception that no classifier knows."""
