@@ -1,1 +1,66 @@
-"""Holdfast: failure handling for Python services."""
+"""Holdfast: failure handling for Python services.
+
+Declare each thing that can go wrong once, in a catalog; retries, error bodies, jobs, webhooks, breakers, limits,
+metrics, alerts and documentation follow from that one record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from holdfast.base import Secret
+    from holdfast.catalog import CORE, Catalog, Failure, Fault
+    from holdfast.guard import Link, stamp_of
+    from holdfast.policy import Backoff, Breaker, Budget, Concurrency, RateLimit, Retry, within
+
+# A name is loaded when it is first used, so that importing the package costs next to nothing.
+_HOMES = {
+    "Secret": "holdfast.base",
+    "CORE": "holdfast.catalog",
+    "Catalog": "holdfast.catalog",
+    "Failure": "holdfast.catalog",
+    "Fault": "holdfast.catalog",
+    "Link": "holdfast.guard",
+    "stamp_of": "holdfast.guard",
+    "Backoff": "holdfast.policy",
+    "Breaker": "holdfast.policy",
+    "Budget": "holdfast.policy",
+    "Concurrency": "holdfast.policy",
+    "RateLimit": "holdfast.policy",
+    "Retry": "holdfast.policy",
+    "within": "holdfast.policy",
+}
+
+__all__ = [
+    "CORE",
+    "Backoff",
+    "Breaker",
+    "Budget",
+    "Catalog",
+    "Concurrency",
+    "Failure",
+    "Fault",
+    "Link",
+    "RateLimit",
+    "Retry",
+    "Secret",
+    "stamp_of",
+    "within",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

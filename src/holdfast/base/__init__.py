@@ -1,8 +1,9 @@
 """Everything non-deterministic or bounded comes through here: clock, sleep, random, ids, JSON, limits, secrets."""
 
-from holdfast.base.codec import CodecError, Json, canonical, decode, digest, encode, plain, utc_text
+from holdfast.base.codec import CodecError, Json, canonical, decode, digest, encode, utc_text
 from holdfast.base.ids import id_time_us, new_id, prefixed_id
 from holdfast.base.limits import LimitInvalid, Limits
+from holdfast.base.plain import plain
 from holdfast.base.secret import MASK, Private, Secret, SecretLeak
 from holdfast.base.world import REAL, World, limits, monotonic_s, now_us, replaced, world
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime
 from enum import Enum
+from math import isfinite
 from typing import Any
 
-from holdfast.base.secret import MASK, Private, Secret, SecretLeak
+from holdfast.base.secret import Private, Secret, SecretLeak
 from holdfast.base.world import limits
 
 Json = Any
@@ -21,8 +22,12 @@ class CodecError(ValueError):
     """The text is not JSON that we accept; `reason` is a word a program can compare."""
 
     def __init__(self, reason: str, explanation: str) -> None:
-        super().__init__(explanation)
+        super().__init__(reason, explanation)  # both, so that it can be pickled
         self.reason = reason
+        self.explanation = explanation
+
+    def __str__(self) -> str:
+        return self.explanation
 
 
 def encode(value: object) -> str:
@@ -31,13 +36,18 @@ def encode(value: object) -> str:
     Raises:
         SecretLeak: the value holds a `Secret`.
         TypeError: the value holds something JSON cannot say.
+        ValueError: the value holds itself, a NaN, an infinity or half a surrogate pair.
     """
-    return _ENCODER.encode(value)
+    return _utf8(_ENCODER.encode(value))
 
 
 def canonical(value: object) -> str:
-    """JSON text that is equal for equal values: keys sorted, no spaces."""
-    return _CANONICAL.encode(value)
+    """JSON text that is the same for the same JSON, however it was spelt: keys sorted, no spaces.
+
+    Raises:
+        SecretLeak, TypeError, ValueError: as `encode` does.
+    """
+    return _utf8(_CANONICAL.encode(value))
 
 
 def digest(value: object) -> str:
@@ -51,42 +61,28 @@ def decode(text: str | bytes, *, bytes_max: int | None = None, depth_max: int | 
     """Parse JSON from outside: bounded in size and depth, duplicate keys and NaN refused.
 
     Raises:
-        CodecError: with reason `too_large`, `not_utf8`, `too_deep`, `duplicate_key`, `not_a_number` or `syntax`.
+        CodecError: with reason `too_large`, `not_utf8`, `too_deep`, `duplicate_key`, `not_a_number`,
+            `number_too_large` or `syntax`.
     """
     bound = limits()
     _check_size(text, bound.json_bytes_max if bytes_max is None else bytes_max)
-    if isinstance(text, bytes):
-        try:
-            text = text.decode()
-        except UnicodeDecodeError as broken:
-            raise CodecError("not_utf8", f"byte {broken.start} is not UTF-8") from None
-    _check_depth(text, bound.json_depth_max if depth_max is None else depth_max)
     try:
-        return _DECODER.decode(text)
+        text = _utf8(text) if isinstance(text, str) else text.decode()
+        _check_depth(text, bound.json_depth_max if depth_max is None else depth_max)
+        value = _DECODER.decode(text)
+        if _SURROGATE.search(text):
+            _utf8(_ENCODER.encode(value))
+    except CodecError:
+        raise
     except json.JSONDecodeError as broken:
         raise CodecError("syntax", f"{broken.msg} at line {broken.lineno} column {broken.colno}") from None
+    except (UnicodeDecodeError, UnicodeEncodeError) as broken:
+        raise CodecError("not_utf8", f"not UTF-8: {broken.reason}") from None
     except RecursionError:
         raise CodecError("too_deep", "nested too deeply") from None
-
-
-def plain(value: object, depth: int = 0) -> Json:
-    """Any value as JSON can say it, for logs and error bodies: never raises, shows no `Secret`, drops `Private`."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return value if value - value == 0 else str(value)
-    if isinstance(value, Secret):
-        return MASK
-    if depth >= limits().json_depth_max:
-        return "…"
-    if isinstance(value, Mapping):
-        return {str(key): plain(item, depth + 1) for key, item in value.items() if not isinstance(item, Private)}
-    if isinstance(value, list | tuple | Set):
-        return [plain(item, depth + 1) for item in value if not isinstance(item, Private)]
-    try:
-        return plain(_default(value), depth + 1)
-    except TypeError:
-        return f"<{type(value).__name__}>"
+    except ValueError:  # the interpreter refuses whole numbers that take long to read
+        raise CodecError("number_too_large", "a whole number has too many digits") from None
+    return value
 
 
 def utc_text(wall_us: int) -> str:
@@ -95,7 +91,13 @@ def utc_text(wall_us: int) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def _default(value: object) -> object:
+def json_form(value: object) -> object:
+    """One step towards JSON for a value that JSON does not know.
+
+    Raises:
+        SecretLeak: the value is a `Secret`.
+        TypeError: there is no such step.
+    """
     if isinstance(value, Secret):
         raise SecretLeak
     if isinstance(value, datetime):
@@ -107,7 +109,7 @@ def _default(value: object) -> object:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Set):
-        return sorted(value, key=str)
+        return sorted(value, key=lambda item: (str(item), type(item).__name__))
     if is_dataclass(value) and not isinstance(value, type | Private):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     raise TypeError(f"{type(value).__name__} has no JSON form")
@@ -117,7 +119,9 @@ def _default(value: object) -> object:
 _AS_TEXT = frozenset({"UUID", "Decimal", "PurePath"})
 
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+# Possessive, and content with a missing closing quote, so that hostile text costs linear time.
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _BRACKET = re.compile(r"[][{}]")
 
 
@@ -154,8 +158,21 @@ def _no_constant(name: str) -> Json:
     raise CodecError("not_a_number", f"{name} is not JSON")
 
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_default)
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not isfinite(value):
+        raise CodecError("number_too_large", "a number is too large")
+    return value
+
+
+def _utf8(text: str) -> str:
+    if not text.isascii():
+        text.encode()  # half a surrogate pair has no UTF-8
+    return text
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=json_form)
 _CANONICAL = json.JSONEncoder(
-    separators=(",", ":"), ensure_ascii=False, allow_nan=False, sort_keys=True, default=_default
+    separators=(",", ":"), ensure_ascii=False, allow_nan=False, sort_keys=True, default=json_form
 )
-_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)

@@ -22,6 +22,7 @@ class Limits:
 
     json_bytes_max: int = 1_048_576
     json_depth_max: int = 64
+    plain_items_max: int = 10_000
     details_bytes_max: int = 16_384
     message_chars_max: int = 1_000
     policy_file_bytes_max: int = 262_144
@@ -31,6 +32,10 @@ class Limits:
     deadline_s_max: float = 86_400.0
     abandoned_calls_max: int = 64
     cause_depth_max: int = 8
+    payload_bytes_max: int = 262_144
+    result_bytes_max: int = 262_144
+    enqueue_batch_max: int = 10_000
+    page_rows_max: int = 1_000
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Limits:

@@ -17,8 +17,8 @@ MASK = "***"
 class SecretLeak(TypeError):
     """Something tried to write a `Secret` down."""
 
-    def __init__(self) -> None:
-        super().__init__("a Secret refuses to be serialised; call .reveal() at the one place that needs it")
+    def __str__(self) -> str:
+        return "a Secret refuses to be serialised; call .reveal() at the one place that needs it"
 
 
 @final
@@ -38,7 +38,8 @@ class Secret:
         """Compare in constant time."""
         import hmac  # loaded when first needed: it maps the crypto library
 
-        return hmac.compare_digest(self._value.encode(), other.encode())
+        mine, theirs = (text.encode("utf-8", "surrogatepass") for text in (self._value, other))
+        return hmac.compare_digest(mine, theirs)
 
     def __repr__(self) -> str:
         return MASK
@@ -57,13 +58,25 @@ class Secret:
     def __bool__(self) -> bool:
         return bool(self._value)
 
+    def __copy__(self) -> Secret:
+        return self  # still a Secret, so nothing leaves
+
+    def __deepcopy__(self, memo: Any) -> Secret:
+        return self
+
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise SecretLeak
+
+    def __getstate__(self) -> NoReturn:
         raise SecretLeak
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Private(Generic[T]):
-    """A detail for the log only: kept on the failure, left out of every error body."""
+    """A detail for the log only: kept on the failure, left out of every error body and of its own text."""
 
     value: T
+
+    def __repr__(self) -> str:
+        return "Private(…)"

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from holdfast.base.limits import Limits
+from holdfast.base.ticks import Ticks
 
 
 def _wall_us() -> int:
@@ -32,6 +33,9 @@ def _dice() -> float:
     return random.random()  # noqa: S311 - jitter, not a secret
 
 
+_REAL_TICKS = Ticks()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """What the process takes from outside: time, waiting, chance and its limits."""
@@ -48,6 +52,13 @@ class World:
     token_bytes: Callable[[int], bytes] = os.urandom
     """Unpredictable bytes, for ids and secrets."""
     limits: Limits = field(default_factory=Limits.from_environment)
+    ticks: Ticks = field(init=False, repr=False, compare=False)
+    """What makes the ids of this clock ascend."""
+
+    def __post_init__(self) -> None:
+        # Worlds on the real clock share one count; a replaced clock starts its own, so that a simulation neither
+        # sees nor disturbs the ids of any other.
+        object.__setattr__(self, "ticks", _REAL_TICKS if self.wall_us is _wall_us else Ticks())
 
 
 REAL = World()

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from holdfast.catalog.fault import Blame, Fault, FaultInvalid, RetryRule, Severity, blame_of
+from holdfast.catalog.fault import Blame, Fault, FaultInvalid, RetryRule, Severity, announce, blame_of
+
+_FIXED = ("code", "status", "catalog", "overlay")
 
 
 class CodeTaken(FaultInvalid):
@@ -29,7 +31,9 @@ class Catalog:
         self._overlay: dict[str, RetryRule | bool] = {}
         for parent in extends:
             for fault in parent:
-                self._adopt(replace(fault, overlay=self._overlay, documentation_url=self._address(fault.code)))
+                address = self._inherited_address(parent, fault)
+                self._adopt(replace(fault, overlay=self._overlay, documentation_url=address, catalog=name))
+        self._inherited = frozenset(self._faults)
 
     def fault(
         self,
@@ -68,19 +72,20 @@ class Catalog:
                 severity=severity,
                 documentation_url=documentation_url or self._address(code),
                 overlay=self._overlay,
+                catalog=self.name,
             )
         )
 
-    def refine(self, code: str, **changes: Any) -> Fault:
+    def refine(self, code: str, /, **changes: Any) -> Fault:
         """An inherited fault in this system's own words; the code keeps its status.
 
         Raises:
             FaultInvalid: the code is not inherited, or the change would alter its status.
         """
-        known = self._faults.get(code)
-        if known is None or "status" in changes or "code" in changes:
-            raise FaultInvalid(f"{self.name}: {code} is not inherited, or the change alters its code or status")
-        self._faults[code] = replace(known, **changes)
+        if code not in self._inherited or not changes.keys().isdisjoint(_FIXED):
+            raise FaultInvalid(f"{self.name}: {code} is not inherited, or the change alters one of {', '.join(_FIXED)}")
+        self._faults[code] = replace(self._faults[code], **changes)
+        announce(self._faults[code])
         return self._faults[code]
 
     def overlay(self, rules: Mapping[str, RetryRule | bool]) -> None:
@@ -98,7 +103,16 @@ class Catalog:
         if known != fault:
             parts = ", ".join(known.differences(fault))
             raise CodeTaken(f"{self.name}: {fault.code} is declared already with another meaning (differs in: {parts})")
+        announce(known)
         return known
+
+    def _inherited_address(self, parent: Catalog, fault: Fault) -> str:
+        """An address of its own stays; one that the parent derived is derived anew where this catalog has docs."""
+        known = self._faults.get(fault.code)
+        if known is not None:
+            return known.documentation_url  # two parents may document the same fault in two places
+        derived = fault.documentation_url == parent._address(fault.code)
+        return (self._address(fault.code) if derived else "") or fault.documentation_url
 
     def _address(self, code: str) -> str:
         return f"{self.docs.rstrip('/')}/{code}" if self.docs else ""

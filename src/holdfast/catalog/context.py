@@ -17,6 +17,7 @@ from holdfast.base import MASK, prefixed_id, world
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?\Z")
 _NOTHING = frozenset({"", "0" * 16, "0" * 32})
 KEY_TAIL_CHARS = 4
+KEY_PREFIX_CHARS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +90,16 @@ def new_request_id() -> str:
 
 
 def obfuscated(api_key: str) -> str:
-    """A key as it may be shown: its prefix up to the first underscore and its last four characters."""
+    """A key as it may be shown: a short prefix up to the first underscore and the last four characters.
+
+    At least twelve characters stay hidden; a key too short for that shows nothing.
+    """
     prefix, mark, rest = api_key.partition("_")
-    if not mark:
-        prefix, rest = "", api_key
-    tail = rest[-KEY_TAIL_CHARS:] if len(rest) >= 4 * KEY_TAIL_CHARS else ""
-    return f"{prefix}{mark}{MASK}{tail}"
+    if not mark or len(prefix) > KEY_PREFIX_CHARS_MAX:
+        prefix, mark, rest = "", "", api_key
+    if len(rest) < 4 * KEY_TAIL_CHARS:
+        return MASK
+    return f"{prefix}{mark}{MASK}{rest[-KEY_TAIL_CHARS:]}"
 
 
 def _span_id() -> str:

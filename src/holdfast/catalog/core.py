@@ -63,7 +63,7 @@ RATE_LIMIT_EXCEEDED = _fault(
     blame=Blame.CLIENT,
     causes=("more requests than the limit allows in its window",),
     remedy="Wait for the time in Retry-After and send more slowly.",
-    related=("CONCURRENCY_EXCEEDED", "QUOTA_EXCEEDED"),
+    related=("CONCURRENCY_EXCEEDED",),
 )
 CONCURRENCY_EXCEEDED = _fault(
     "CONCURRENCY_EXCEEDED",

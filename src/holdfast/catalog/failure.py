@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.base import Private, Secret, limits, now_us
+from holdfast.base import Private, limits, now_us, plain
 from holdfast.catalog.context import Context, current_context
-from holdfast.catalog.fault import Blame, Fault
+from holdfast.catalog.fault import Blame, Fault, occur_as, portable
+
+_NAME = re.compile(r"\{([^\W\d]\w*)\}")
+_UNKNOWN = "…"
 
 
 class Failure(Exception):
@@ -58,7 +62,9 @@ class Failure(Exception):
         """What the log reads: the technical line and, where there is one, the cause."""
         line = _filled(self.fault.technical or self.fault.says, self.details, private=True)
         cause = self.__cause__
-        return f"{line} ({type(cause).__name__}: {cause})" if cause is not None else line
+        if cause is not None:
+            line = f"{line} ({type(cause).__name__}: {_text(cause)})"
+        return line[: limits().message_chars_max]
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
@@ -66,23 +72,60 @@ class Failure(Exception):
     def __repr__(self) -> str:
         return f"<Failure {self.code} {self.status}>"
 
+    def __copy__(self) -> Failure:
+        return self._twin(dict(self.details))
 
-class _Facts(dict[str, Any]):
-    def __missing__(self, name: str) -> str:
-        return "…"
+    def __deepcopy__(self, memo: dict[int, Any]) -> Failure:
+        from copy import deepcopy
+
+        return self._twin(deepcopy(dict(self.details), memo))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A failure crosses to another process without its cause and traceback, as every exception does.
+
+        A `Secret` arrives as `***`, and any other detail that cannot be pickled in its plain form.
+        """
+        facts = {name: _portable(value) for name, value in self.details.items()}
+        return _arrived, (type(self), {**self.__dict__, "details": facts})
+
+    def _twin(self, details: dict[str, Any]) -> Failure:
+        twin = _arrived(type(self), {**self.__dict__, "details": details})
+        twin.__cause__, twin.__context__ = self.__cause__, self.__context__
+        twin.__suppress_context__ = self.__suppress_context__
+        return twin
+
+
+occur_as(Failure)
+
+
+def _arrived(kind: type[Failure], state: dict[str, Any]) -> Failure:
+    failure = kind.__new__(kind)
+    failure.__dict__.update(state)
+    return failure
+
+
+def _portable(value: Any) -> Any:
+    if isinstance(value, Private):
+        return Private(_portable(value.value))
+    return portable(value, instead=plain(value))
 
 
 def _filled(template: str, details: Mapping[str, Any], *, private: bool = False) -> str:
-    if "{" not in template:
-        return template
-    facts = _Facts({name: _shown(value, private) for name, value in details.items()})
-    try:
-        return template.format_map(facts)
-    except (ValueError, AttributeError, IndexError, KeyError, TypeError):
-        return template  # a sentence with stray braces is shown as it was written
+    """Fill `{name}`; every other brace stays as it was written.
+
+    Not `str.format`: a sentence may come from outside, and `{key._value}` or `{x:>99999999}` must do nothing.
+    """
+    return _NAME.sub(lambda found: _shown(details.get(found[1], _UNKNOWN), private), template)
 
 
-def _shown(value: Any, private: bool) -> Any:
+def _shown(value: Any, private: bool) -> str:
     if isinstance(value, Private):
-        return value.value if private and not isinstance(value.value, Secret) else "…"
-    return value
+        value = value.value if private else _UNKNOWN
+    return _text(value)
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - a message must not fail because of what it reports
+        return f"<{type(value).__name__}>"

@@ -6,10 +6,11 @@ Calling a fault makes the failure that carries it: `raise BANK_SILENT(charge_id=
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
     from holdfast.catalog.failure import Failure
@@ -48,7 +49,7 @@ class FaultInvalid(ValueError):
     """A fault was declared with something that cannot be right."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Fault:
     """One declared kind of failure: its code, its status, whether it is retried, what the person reads."""
 
@@ -70,6 +71,8 @@ class Fault:
     documentation_url: str = ""
     overlay: dict[str, RetryRule | bool] = field(default_factory=dict, compare=False, repr=False)
     """Rules of the catalog's policy file; they win over the declared one."""
+    catalog: str = field(default="", compare=False, repr=False)
+    """The name of the catalog that declares or adopted it."""
 
     def __post_init__(self) -> None:
         if len(self.code) > CODE_CHARS_MAX or not CODE_SHAPE.match(self.code):
@@ -91,15 +94,67 @@ class Fault:
 
     def __call__(self, message: str | None = None, /, *, retry_after_s: float | None = None, **details: Any) -> Failure:
         """One occurrence, with its facts as keywords and, rarely, a sentence of its own."""
-        from holdfast.catalog.failure import Failure
+        return _occurrence(self, message, details=details, retry_after_s=retry_after_s)
 
-        return Failure(self, message, details=details, retry_after_s=retry_after_s)
+    def __hash__(self) -> int:
+        return hash(self.code)  # rules and examples may hold dicts
+
+    def __copy__(self) -> Fault:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Fault:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[dict[str, Any]], Fault], tuple[dict[str, Any]]]:
+        """A fault crosses to another process by name: there, that process's own declaration is found again.
+
+        Where it has none, the fault arrives by value with the rule in force. A rule that cannot be pickled (its
+        condition is a lambda, say) then arrives as `False`: a condition nobody can ask does not hold.
+        """
+        sent = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "overlay"}
+        sent["retry"] = portable(self.rule, instead=False)
+        return _arrived, (sent,)
 
     def differences(self, other: Fault) -> list[str]:
         """The names of the fields in which two declarations disagree."""
         return [
             part.name for part in fields(self) if part.compare and getattr(self, part.name) != getattr(other, part.name)
         ]
+
+
+_occurrence: type[Failure]
+
+
+def occur_as(kind: type[Failure]) -> None:
+    """Say what calling a fault makes; the module of `Failure` needs this one, and an import per call is slow."""
+    global _occurrence
+    _occurrence = kind
+
+
+_ANNOUNCED: WeakValueDictionary[tuple[str, str], Fault] = WeakValueDictionary()
+
+
+def announce(fault: Fault) -> None:
+    """Let faults that come from another process be recognised as this one."""
+    _ANNOUNCED[fault.catalog, fault.code] = fault
+
+
+def portable(value: Any, *, instead: Any) -> Any:
+    """The value if it can be pickled, else what to send in its place."""
+    import pickle  # loaded when first needed: few failures leave the process
+
+    try:
+        pickle.dumps(value)
+    except Exception:  # noqa: BLE001 - pickling runs the value's own code, which may raise anything
+        return instead
+    return value
+
+
+def _arrived(sent: dict[str, Any]) -> Fault:
+    fault = Fault(**sent)
+    known = _ANNOUNCED.get((fault.catalog, fault.code))
+    # The same name may stand for another catalog here; only its rule may differ.
+    return known if known is not None and set(known.differences(fault)) <= {"retry"} else fault
 
 
 def blame_of(status: int) -> Blame:

@@ -2,16 +2,23 @@
 
 from holdfast.lifecycle.breaker import BREAKER, BreakerState
 from holdfast.lifecycle.decision import Decision, GiveUp, RetryAfter, Stop
+from holdfast.lifecycle.job import JOB, Answer, Cancel, JobState, RetryIn, Snooze
 from holdfast.lifecycle.moves import Move, MoveRefused, Table, mermaid, moved, states, verbs
 
 __all__ = [
     "BREAKER",
+    "JOB",
+    "Answer",
     "BreakerState",
+    "Cancel",
     "Decision",
     "GiveUp",
+    "JobState",
     "Move",
     "MoveRefused",
     "RetryAfter",
+    "RetryIn",
+    "Snooze",
     "Stop",
     "Table",
     "mermaid",

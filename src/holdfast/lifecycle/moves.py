@@ -26,10 +26,14 @@ class MoveRefused(ValueError):
     """The state does not know the verb."""
 
     def __init__(self, state: str, verb: str, allowed: Iterable[str]) -> None:
-        possible = ", ".join(sorted(allowed)) or "none, it is final"
-        super().__init__(f"cannot {verb} what is {state}; possible: {possible}")
         self.state = state
         self.verb = verb
+        self.allowed = tuple(sorted(allowed))
+        super().__init__(state, verb, self.allowed)  # all three, so that it can be pickled
+
+    def __str__(self) -> str:
+        possible = ", ".join(self.allowed) or "none, it is final"
+        return f"cannot {self.verb} what is {self.state}; possible: {possible}"
 
 
 def moved(table: Table, state: str, verb: str) -> str:

@@ -1,22 +1,54 @@
-"""What to do about it: backoff, retry, breaker, rate limit, budget, deadline. Pure: time and chance are arguments."""
+"""What to do about it: backoff, retry, breaker, rate limit, budget, deadline. Time and chance are arguments."""
 
 from holdfast.policy.backoff import Backoff, PolicyInvalid
+from holdfast.policy.breaker import Breaker, Circuit, Rejected
+from holdfast.policy.budget import Budget, Purse
+from holdfast.policy.deadline import (
+    DEADLINE_HEADER,
+    Deadline,
+    current_deadline,
+    deadline_at,
+    from_header,
+    left_s,
+    to_header,
+    within,
+)
 from holdfast.policy.decide import decide
 from holdfast.policy.jitter import Between, Decorrelated, Dice, Equal, Extra, Full, Jitter, Spread
+from holdfast.policy.rate_limit import Allowed, Bucket, Concurrency, Limited, RateLimit, Slots
 from holdfast.policy.retry import NEVER, Retry
 
 __all__ = [
+    "DEADLINE_HEADER",
     "NEVER",
+    "Allowed",
     "Backoff",
     "Between",
+    "Breaker",
+    "Bucket",
+    "Budget",
+    "Circuit",
+    "Concurrency",
+    "Deadline",
     "Decorrelated",
     "Dice",
     "Equal",
     "Extra",
     "Full",
     "Jitter",
+    "Limited",
     "PolicyInvalid",
+    "Purse",
+    "RateLimit",
+    "Rejected",
     "Retry",
+    "Slots",
     "Spread",
+    "current_deadline",
+    "deadline_at",
     "decide",
+    "from_header",
+    "left_s",
+    "to_header",
+    "within",
 ]

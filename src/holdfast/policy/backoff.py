@@ -10,6 +10,9 @@ from math import inf, isfinite
 
 from holdfast.policy.jitter import Between, Decorrelated, Dice, Jitter, bounds
 
+_EXPONENT_MAX = 2**53
+"""Beyond this a float does not tell attempts apart."""
+
 
 class PolicyInvalid(ValueError):
     """A policy was given values that cannot be meant."""
@@ -30,10 +33,10 @@ class Backoff:
     delays_s: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        _positive_or_zero("base_s", self.base_s)
-        _positive_or_zero("cap_s", self.cap_s)
         for delay_s in self.delays_s:
             _positive_or_zero("delays_s", delay_s)
+        _positive_or_zero("base_s", self.base_s)
+        _positive_or_zero("cap_s", self.cap_s)
         if not (isfinite(self.factor) and self.factor >= 1):
             raise PolicyInvalid(f"factor: {self.factor} would make delays shrink; use 1 or more")
         share = getattr(self.jitter, "share", 0.0)
@@ -41,6 +44,8 @@ class Backoff:
             raise PolicyInvalid(f"jitter: a share of {share} is not between 0 and 1")
         if isinstance(self.jitter, Between) and not 0 <= self.jitter.low_s <= self.jitter.high_s < inf:
             raise PolicyInvalid(f"jitter: {self.jitter.low_s} to {self.jitter.high_s} s is no range")
+        if self.delays_s and isinstance(self.jitter, Between | Decorrelated):
+            raise PolicyInvalid(f"jitter: {type(self.jitter).__name__} makes its own delays and would ignore delays_s")
 
     @classmethod
     def exponential(
@@ -70,22 +75,22 @@ class Backoff:
         """The delay after the given attempt (the first is 1)."""
         if self.jitter is None:
             return self.raw_s(attempt)
-        low_s, high_s = self.range_s(attempt, previous_s=previous_s)
-        return low_s + (high_s - low_s) * dice()
+        low_s, high_s = self._bounds_s(attempt, previous_s)
+        return min(low_s + (high_s - low_s) * dice(), high_s, self.cap_s)
 
     def raw_s(self, attempt: int) -> float:
         """The delay before chance has its say."""
         if self.delays_s:
             return min(self.delays_s[min(attempt, len(self.delays_s)) - 1], self.cap_s)
         try:
-            return min(self.base_s * self.factor ** (attempt - 1), self.cap_s)
+            # As floats: a whole factor would be raised to a number of any size first.
+            return min(self.base_s * float(self.factor) ** min(attempt - 1, _EXPONENT_MAX), self.cap_s)
         except OverflowError:
-            return self.cap_s
+            return self.cap_s if self.base_s else 0.0
 
     def range_s(self, attempt: int, *, previous_s: float = 0.0) -> tuple[float, float]:
         """The least and the greatest delay after the given attempt."""
-        raw_s = self.raw_s(attempt)
-        low_s, high_s = bounds(self.jitter, raw_s, base_s=self.base_s, previous_s=previous_s or self.base_s)
+        low_s, high_s = self._bounds_s(attempt, previous_s)
         return min(low_s, self.cap_s), min(high_s, self.cap_s)
 
     def schedule_s(self, attempts: int) -> tuple[tuple[float, float], ...]:
@@ -98,6 +103,9 @@ class Backoff:
             previous_s = high_s if isinstance(self.jitter, Decorrelated) else 0.0
             starts.append((starts[-1][0] + low_s, starts[-1][1] + high_s))
         return tuple(starts)
+
+    def _bounds_s(self, attempt: int, previous_s: float) -> tuple[float, float]:
+        return bounds(self.jitter, self.raw_s(attempt), base_s=self.base_s, previous_s=previous_s or self.base_s)
 
 
 def _positive_or_zero(name: str, value: float) -> None:

@@ -1,12 +1,13 @@
 """The one decision after a failed attempt. In-process calls, jobs and webhooks all use it.
 
 The operation's rule bounds the total. The fault's rule, where it has one of its own, bounds the attempts that fail
-with its code and sets their backoff. A Retry-After replaces the backoff. Nothing waits past a deadline.
+with its code and sets their backoff; of two times (`within_s`) the shorter counts, and both conditions must hold.
+A Retry-After replaces the backoff. Nothing waits past a deadline.
 """
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isnan
 
 from holdfast.catalog import Failure
 from holdfast.lifecycle import Decision, GiveUp, RetryAfter, Stop
@@ -39,20 +40,23 @@ def decide(
         writes: the operation changes something; such are retried only when `keyed`.
     """
     rule = failure.fault.rule
-    if rule is False:
+    own = rule if isinstance(rule, Retry) else None
+    if rule is False or (own is not None and own.attempts == 1):
         return GiveUp(Stop.NOT_RETRYABLE)
     if writes and not keyed:
         return GiveUp(Stop.WRITE_WITHOUT_KEY)
-    own = rule if isinstance(rule, Retry) else None
     whole = retry or own or DEFAULT
     by_code = attempt if code_attempt is None else code_attempt
     refusal = _refusal(whole, own, failure, attempt=attempt, by_code=by_code, writes=writes)
+    if refusal is None and not (rule is True or rule.allows(failure)):
+        refusal = Stop.CONDITION_UNMET
     if refusal is not None:
         return GiveUp(refusal)
     delay_s = _delay_s(own or whole, failure, by_code if own else attempt, dice, previous_s)
     if delay_s >= left_s:
         return GiveUp(Stop.DEADLINE_TOO_NEAR)
-    if whole.within_s is not None and elapsed_s + delay_s >= whole.within_s:
+    start_s = elapsed_s + delay_s
+    if start_s > (whole.within_s or inf) or (own is not None and start_s > (own.within_s or inf)):
         return GiveUp(Stop.TIME_USED)
     return RetryAfter(delay_s)
 
@@ -63,19 +67,17 @@ def _refusal(
     code = failure.fault.code
     if attempt >= whole.attempts:
         return Stop.ATTEMPTS_USED
-    if own is not None and own.attempts == 1:
-        return Stop.NOT_RETRYABLE
     if by_code >= whole.attempts_per_code.get(code, inf) or (own is not None and by_code >= own.attempts):
         return Stop.CODE_ATTEMPTS_USED
     if code == UNKNOWN_CODE and (writes or by_code >= whole.attempts_unknown):
         return Stop.UNKNOWN_FAILURE
-    if not whole.allows(failure) or (own is not None and not own.allows(failure)):
+    if not whole.allows(failure):
         return Stop.CONDITION_UNMET
     return None
 
 
 def _delay_s(rule: Retry, failure: Failure, attempt: int, dice: Dice, previous_s: float) -> float:
     asked_s = failure.retry_after_s
-    if asked_s is not None and rule.honour_retry_after:
+    if asked_s is not None and rule.honour_retry_after and not isnan(asked_s):
         return min(max(asked_s, 0.0), rule.retry_after_max_s)
     return rule.backoff.delay_s(attempt, dice, previous_s=previous_s)

@@ -22,7 +22,7 @@ class Retry:
     attempts: int = 3
     """All attempts, the first included; 1 is no retry."""
     backoff: Backoff = field(default_factory=lambda: Backoff.exponential(0.1, cap_s=5.0, jitter=Full()))
-    attempts_per_code: Mapping[str, int] = field(default_factory=dict)
+    attempts_per_code: Mapping[str, int] = field(default_factory=dict, hash=False)
     """At most so many attempts may fail with the code, however many are left in all."""
     attempts_unknown: int = 2
     """At most so many attempts may fail with an exception that no classifier knows."""

@@ -1,0 +1,75 @@
+# Every target works alone on a machine with Python 3.11 or later, pip and make.
+
+PYTHON ?= python3
+WORKERS ?= logical
+ARGS ?=
+
+VENV := .venv
+VENV_BENCH := .venv-bench
+PIP_INSTALL := -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt
+
+# Newer versions of pip pin what builds the package too; older ones ignore this.
+export PIP_BUILD_CONSTRAINT = constraints.txt
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test bench lint format constraints clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@echo
+	@echo '  Add ARGS="…" to pass words on: make test ARGS="-k backoff"'
+
+run: $(VENV)/.stamp ## Start everything that exists so far and print its addresses
+	@$(VENV)/bin/holdfast serve $(ARGS)
+
+test: $(VENV)/.stamp ## Run the whole test suite
+	@$(VENV)/bin/python -m pytest -n $(WORKERS) $(ARGS)
+
+bench: $(VENV_BENCH)/.stamp ## Measure the guarded call beside its peers
+	@$(VENV_BENCH)/bin/python -m bench $(ARGS)
+
+lint: $(VENV)/.stamp ## Check style, format and types
+	@$(VENV)/bin/python -m ruff check
+	@$(VENV)/bin/python -m ruff format --check
+	@$(VENV)/bin/python -m mypy
+
+format: $(VENV)/.stamp ## Rewrite the code in house format
+	@$(VENV)/bin/python -m ruff check --fix
+	@$(VENV)/bin/python -m ruff format
+
+constraints: ## Remake constraints.txt from the newest versions that fit
+	@rm -rf build/newest
+	@$(call create,build/newest)
+	@build/newest/bin/python -m pip install --quiet --quiet -e ".[all,test,lint]" hatchling
+	@{ grep '^#' constraints.txt; build/newest/bin/python -m pip freeze --exclude-editable; } > build/constraints.txt
+	@mv build/constraints.txt constraints.txt
+	@rm -rf build/newest
+
+clean: ## Remove the environments and everything that was generated
+	@rm -rf $(VENV) $(VENV_BENCH) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is written last, so an interrupted installation is taken up again by the next target.
+
+$(VENV)/.stamp: pyproject.toml constraints.txt
+	@$(call create,$(VENV))
+	@$(VENV)/bin/python $(PIP_INSTALL) -e ".[all,test,lint]"
+	@touch $@
+
+$(VENV_BENCH)/.stamp: pyproject.toml constraints.txt bench/requirements.txt
+	@$(call create,$(VENV_BENCH))
+	@$(VENV_BENCH)/bin/python $(PIP_INSTALL) -e ".[all]" -r bench/requirements.txt
+	@touch $@
+
+# Make the environment unless a working one stands there. Some systems ship Python without the module that puts
+# pip into an environment; there the pip outside does it.
+define create
+set -e; \
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+  || { echo 'Holdfast needs Python 3.11 or later; name one: make PYTHON=python3.12' >&2; exit 1; }; \
+echo 'Preparing $(1) …'; \
+$(1)/bin/python -m pip --version >/dev/null 2>&1 \
+  || $(PYTHON) -m venv --clear $(1) >/dev/null 2>&1 \
+  || { $(PYTHON) -m venv --clear --without-pip $(1) && $(PYTHON) -m pip --quiet --python $(1)/bin/python install pip; }
+endef

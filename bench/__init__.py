@@ -1,0 +1,1 @@
+"""What Holdfast costs, measured beside its peers in one run: `python -m bench`."""

@@ -1,0 +1,153 @@
+"""What the parts of a link cost: its three forms, each feature, and a refusal by an open breaker.
+
+What a feature *adds* is a call through a link with it, less a call through the same link without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.guard_peers import ATTEMPTS, Work, steady, steady_async
+from bench.measure import VALUE, Effort, call_ns
+from bench.table import Asked, Row
+from holdfast.catalog import Failure
+from holdfast.guard import Link
+from holdfast.policy import Backoff, Breaker, RateLimit, Retry, within
+
+BREAKER_ADDS_NS_MAX = 100
+REJECTION_NS_MAX = 1_000
+LONG_S = 3_600.0
+"""Longer than any run: a limit that is set and never reached."""
+BURST = 1_000_000_000
+"""More calls than a run makes: the limit keeps its books and never refuses."""
+
+
+def link(**options: Any) -> Link:
+    """A link with the rule that every contender follows."""
+    return Link("bench", retry=Retry(attempts=ATTEMPTS, backoff=Backoff.constant(0)), **options)
+
+
+def link_rows(colour: str, effort: Effort) -> list[Row]:
+    """The figures that have no counterpart elsewhere."""
+    work = steady if colour == "sync" else steady_async
+    forms = _forms(colour)
+    features = {**{name: made(work) for name, made in _links().items()}, "deadline around it": _hurried(colour)}
+    figures = call_ns({**forms, **features, "open": _rejected(colour)}, effort, awaited=colour == "async")
+    plain_ns = figures["decorator"]
+    rows = [
+        Row(
+            group=f"forms of a link, {colour}",
+            name=name,
+            figure=figures[name],
+            unit="ns",
+            ratios={"× decorator": figures[name] / plain_ns},
+        )
+        for name in forms
+    ]
+    for name in features:
+        bound = BREAKER_ADDS_NS_MAX if name == "closed breaker" else None
+        rows.append(_bounded(f"what a feature adds, {colour}", name, figures[name] - plain_ns, bound))
+    rows.append(_bounded(f"rejection, raised and caught, {colour}", "open breaker", figures["open"], REJECTION_NS_MAX))
+    return rows
+
+
+def _bounded(group: str, name: str, figure: float, bound: float | None) -> Row:
+    asked = None if bound is None else Asked(bound=bound, reached=figure, unit="ns")
+    return Row(group=group, name=name, figure=figure, unit="ns", asked=asked)
+
+
+def _links() -> dict[str, Link]:
+    return {
+        "closed breaker": link(breaker=Breaker()),
+        "rate limit": link(rate=RateLimit(count=1_000_000, per_s=1.0, burst=BURST)),
+        "timeout_s": link(timeout_s=LONG_S),
+        "total_s": link(total_s=LONG_S),
+    }
+
+
+def _forms(colour: str) -> dict[str, Work]:
+    plain = link()
+    if colour == "sync":
+        return {"decorator": plain(steady), "link.call": _called(plain), "iterator": _iterated(plain)}
+    return {"decorator": plain(steady_async), "link.call": _called_async(plain), "iterator": _iterated_async(plain)}
+
+
+def _called(plain: Link) -> Work:
+    return lambda value: plain.call(steady, value)
+
+
+def _called_async(plain: Link) -> Work:
+    return lambda value: plain.call(steady_async, value)
+
+
+def _iterated(plain: Link) -> Work:
+    def guarded(value: int) -> int:
+        result = 0
+        for attempt in plain.attempts():
+            with attempt:
+                result = steady(value)
+        return result
+
+    return guarded
+
+
+def _iterated_async(plain: Link) -> Work:
+    async def guarded(value: int) -> int:
+        result = 0
+        async for attempt in plain.attempts():
+            with attempt:
+                result = await steady_async(value)
+        return result
+
+    return guarded
+
+
+def _hurried(colour: str) -> Work:
+    """A plain link called by somebody who has a deadline; setting it is part of the figure."""
+    plain = link()
+    guarded, guarded_async = plain(steady), plain(steady_async)
+
+    def call(value: int) -> int:
+        with within(LONG_S):
+            return guarded(value)
+
+    async def call_async(value: int) -> int:
+        with within(LONG_S):
+            return await guarded_async(value)
+
+    return call if colour == "sync" else call_async
+
+
+def _rejected(colour: str) -> Work:
+    """A call that an open breaker refuses; the caller catches the refusal."""
+    opened = link(breaker=Breaker(calls_min=1, open_s=LONG_S))
+    _trip(opened)
+    guarded, guarded_async = opened(steady), opened(steady_async)
+
+    def call(value: int) -> str:
+        try:
+            guarded(value)
+        except Failure as refusal:
+            return refusal.code
+        return "admitted"
+
+    async def call_async(value: int) -> str:
+        try:
+            await guarded_async(value)
+        except Failure as refusal:
+            return refusal.code
+        return "admitted"
+
+    if call(VALUE) != "BREAKER_OPEN":
+        raise AssertionError("the breaker did not open, so there is no rejection to measure")
+    return call if colour == "sync" else call_async
+
+
+def _trip(opened: Link) -> None:
+    def broken(value: int) -> int:
+        raise ConnectionError("refused")
+
+    try:
+        opened.call(broken, VALUE)
+    except (ConnectionError, Failure):
+        return

@@ -1,0 +1,129 @@
+"""The faults of durable work: transactions, jobs and idempotency keys. They belong to the core catalog."""
+
+from __future__ import annotations
+
+from holdfast.catalog.core import CORE
+from holdfast.catalog.fault import Blame, Severity
+
+_fault = CORE.fault
+
+COMMIT_UNKNOWN = _fault(
+    "COMMIT_UNKNOWN",
+    status=503,
+    says="It is not certain whether this was saved. Check before you try again.",
+    technical="the connection was lost while committing",
+    blame=Blame.SERVER,
+    causes=("the database restarted or failed over in the moment of the commit",),
+    remedy="Read the state and repeat what is missing, or repeat the request under the same idempotency key.",
+    severity=Severity.WARNING,
+    related=("DATABASE_CONNECTION_ERROR",),
+)
+
+# -- jobs --------------------------------------------------------------------------------------------------------
+
+JOB_NOT_FOUND = _fault(
+    "JOB_NOT_FOUND",
+    status=404,
+    says="There is no such job.",
+    causes=("a wrong id", "the job was discarded or pruned"),
+    remedy="Check the id; finished jobs are kept for the retention time only.",
+)
+JOB_TIMEOUT = _fault(
+    "JOB_TIMEOUT",
+    status=504,
+    says="This is taking too long. We’ll retry.",
+    technical="the handler of {kind} ran longer than {timeout_s} s",
+    retry=True,
+    blame=Blame.SERVER,
+    causes=("the handler waits for something that does not answer", "the time limit is too short for the work"),
+    remedy="Look at the attempt's timeline; give the handler's calls time limits of their own.",
+)
+JOB_CANCELLED = _fault(
+    "JOB_CANCELLED",
+    status=409,
+    says="This was cancelled.",
+    blame=Blame.NO_OP,
+    causes=("somebody cancelled the job", "the handler returned Cancel"),
+    remedy="Revive the job if it should run after all.",
+)
+WORKER_LOST = _fault(
+    "WORKER_LOST",
+    status=503,
+    says="This was interrupted. We’ll retry.",
+    technical="the worker that held the job stopped renewing its lease",
+    retry=True,
+    blame=Blame.SERVER,
+    causes=("the process was killed", "the job itself kills its worker", "the machine lost its network"),
+    remedy="Look at what the worker logged last; a job that does this every time ends as a dead letter.",
+    severity=Severity.WARNING,
+)
+KIND_UNKNOWN = _fault(
+    "KIND_UNKNOWN",
+    status=500,
+    says="Something went wrong on our side.",
+    technical="no handler is registered for {kind}",
+    blame=Blame.SERVER,
+    causes=("the worker runs older code than the one that enqueued", "a misspelt kind"),
+    remedy="Deploy the handler, then revive the job.",
+    severity=Severity.WARNING,
+)
+JOB_PAYLOAD_TOO_LARGE = _fault(
+    "JOB_PAYLOAD_TOO_LARGE",
+    status=413,
+    says="The job's payload has {bytes} bytes; at most {bytes_max} are allowed.",
+    causes=("a file or a document was put into the payload",),
+    remedy="Store it as an artifact and put its name into the payload.",
+)
+JOB_NOT_READY = _fault(
+    "JOB_NOT_READY",
+    status=409,
+    says="The job has not finished yet.",
+    retry=True,
+    remedy="Ask again in a moment.",
+)
+JOB_TWIN_EXISTS = _fault(
+    "JOB_TWIN_EXISTS",
+    status=409,
+    says="A newer job does the same work already.",
+    technical="the dedupe key is held by another job",
+    causes=("the same work was enqueued again after this job failed",),
+    remedy="Discard this one; the newer job has taken its place.",
+)
+
+# -- idempotency keys ----------------------------------------------------------------------------------------------
+
+IDEMPOTENCY_IN_PROGRESS = _fault(
+    "IDEMPOTENCY_IN_PROGRESS",
+    status=409,
+    says="The same request is being worked on right now.",
+    retry=True,
+    blame=Blame.CONFLICT,
+    causes=("the request was sent twice at the same time",),
+    remedy="Ask again after the time in Retry-After; the answer will be the first one's.",
+    related=("IDEMPOTENCY_PAYLOAD_MISMATCH",),
+)
+IDEMPOTENCY_PAYLOAD_MISMATCH = _fault(
+    "IDEMPOTENCY_PAYLOAD_MISMATCH",
+    status=409,
+    says="This idempotency key was used for a different request.",
+    blame=Blame.CONFLICT,
+    causes=("a key was reused for other content",),
+    remedy="Use a new key for a new request.",
+    related=("IDEMPOTENCY_IN_PROGRESS",),
+)
+IDEMPOTENCY_KEY_INVALID = _fault(
+    "IDEMPOTENCY_KEY_INVALID",
+    status=400,
+    says="An idempotency key has 1 to 255 printable characters.",
+    causes=("an empty key", "a key that is too long", "control characters in the key"),
+    remedy="Send a key of 1 to 255 printable characters, such as a UUID.",
+)
+IDEMPOTENCY_LOST = _fault(
+    "IDEMPOTENCY_LOST",
+    status=409,
+    says="Another request has taken over this key.",
+    technical="the lease on the key ran out before the work was done",
+    blame=Blame.CONFLICT,
+    causes=("the process was paused longer than the lease",),
+    remedy="Roll back what belongs to this attempt; the other holder's answer counts.",
+)

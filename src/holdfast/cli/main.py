@@ -1,0 +1,20 @@
+"""The entry point of the `holdfast` command. Importing it costs nothing; an extra that is missing is named."""
+
+from __future__ import annotations
+
+import sys
+
+EXTRAS = frozenset({"typer", "rich", "uvicorn"})
+INSTALL = 'pip install "holdfast[cli,serve]"'
+
+
+def main() -> None:
+    """Run the command with the words of this process."""
+    try:
+        from holdfast.cli.command import application
+
+        application()
+    except ModuleNotFoundError as missing:
+        if missing.name not in EXTRAS:
+            raise
+        sys.exit(f"holdfast: this needs {missing.name}, which is not installed: {INSTALL}")

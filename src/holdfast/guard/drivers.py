@@ -1,0 +1,145 @@
+"""The two loops that make attempts: one for functions that block, one for coroutines.
+
+They are the hot path: a call that succeeds at once allocates nothing here. Every decision is made in `Recovery`;
+the loops only call, wait and tell the gate. Keep the two alike, line by line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from math import inf
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base import monotonic_s, world
+from holdfast.guard import stamp
+from holdfast.guard.recovery import Recovery
+from holdfast.guard.timed import await_within, call_within
+from holdfast.policy.deadline import deadline_at
+
+if TYPE_CHECKING:
+    from holdfast.guard.link import Link
+
+
+def guard_sync(link: Link, function: Callable[..., Any], *, keyed: bool) -> Callable[..., Any]:  # noqa: C901
+    """The function that blocks, guarded by the link."""
+    gate, circuit, listeners = link.gate, link.gate.circuit, link.listeners
+    narrow, clocked = gate.narrow, link.clocked
+    limit_s = link.attempt_limit_s
+
+    def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: C901 - split up, every call would pay for it
+        mark = stamp.latest
+        started_s = monotonic_s() if clocked else None
+        recovery = failed = None
+        try:
+            while True:
+                ticket = None
+                at_s = deadline_at()
+                if narrow or at_s is not None or (circuit is not None and (ticket := circuit.ticket) is None):
+                    ticket = gate.admit(at_s, recovery, failed)
+                try:
+                    if limit_s is None:
+                        result = function(*args, **kwargs)
+                    else:
+                        result = call_within(limit_s, function, *args, **kwargs)
+                except Exception as error:  # noqa: BLE001 - here an attempt is settled, whatever it raised
+                    failed = error
+                except BaseException:
+                    gate.abandon(ticket)
+                    raise
+                else:
+                    if circuit is not None:
+                        now_s = world().monotonic_s()
+                        if ticket != circuit.ticket:
+                            circuit.succeed(now_s, ticket)
+                        else:
+                            if now_s >= circuit.slice_end_s:
+                                circuit.roll(now_s)
+                            circuit.good += 1
+                    if narrow or recovery is not None or listeners:
+                        link.settle_success(recovery)
+                    if result.__class__ is CoroutineType:
+                        refuse_coroutine(function, result)
+                    return result
+                if narrow:
+                    gate.leave()
+                if recovery is None:
+                    recovery = Recovery(link, keyed=keyed, mark=mark, started_s=started_s)
+                delay_s = recovery.delay_s(failed, ticket)
+                if delay_s is None:
+                    raise failed
+                if delay_s > 0:
+                    world().sleep(delay_s)
+        finally:
+            # The exception's traceback holds this frame: without this the two would keep each other alive.
+            recovery = failed = None
+
+    return guarded
+
+
+def guard_async(link: Link, function: Callable[..., Awaitable[Any]], *, keyed: bool) -> Callable[..., Any]:  # noqa: C901
+    """The coroutine function, guarded by the link."""
+    gate, circuit, listeners = link.gate, link.gate.circuit, link.listeners
+    narrow, clocked = gate.narrow, link.clocked
+    limit_s = link.attempt_limit_s
+
+    async def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: C901 - split up, every call would pay for it
+        mark = stamp.latest
+        started_s = monotonic_s() if clocked else None
+        recovery = failed = None
+        try:
+            while True:
+                ticket = None
+                at_s = deadline_at()
+                if narrow or at_s is not None or (circuit is not None and (ticket := circuit.ticket) is None):
+                    ticket = gate.admit(at_s, recovery, failed)
+                try:
+                    if limit_s is None and at_s is None:
+                        result = await function(*args, **kwargs)
+                    else:
+                        result = await await_within(inf if limit_s is None else limit_s, function, *args, **kwargs)
+                except Exception as error:  # noqa: BLE001 - here an attempt is settled, whatever it raised
+                    failed = error
+                except BaseException:
+                    gate.abandon(ticket)
+                    raise
+                else:
+                    if circuit is not None:
+                        now_s = world().monotonic_s()
+                        if ticket != circuit.ticket:
+                            circuit.succeed(now_s, ticket)
+                        else:
+                            if now_s >= circuit.slice_end_s:
+                                circuit.roll(now_s)
+                            circuit.good += 1
+                    if narrow or recovery is not None or listeners:
+                        link.settle_success(recovery)
+                    return result
+                if narrow:
+                    gate.leave()
+                if recovery is None:
+                    recovery = Recovery(link, keyed=keyed, mark=mark, started_s=started_s)
+                delay_s = recovery.delay_s(failed, ticket)
+                if delay_s is None:
+                    raise failed
+                if delay_s > 0:
+                    await world().pause(delay_s)
+        finally:
+            # The exception's traceback holds this frame: without this the two would keep each other alive.
+            recovery = failed = None
+
+    return guarded
+
+
+def refuse_coroutine(function: Callable[..., Any], result: CoroutineType[Any, Any, Any]) -> None:
+    """A plain function that hands out a coroutine would escape its guard.
+
+    Raises:
+        TypeError: always.
+    """
+    result.close()
+    name = getattr(function, "__qualname__", repr(function))
+    raise TypeError(
+        f"{name} returned a coroutine, so nothing of it was guarded; "
+        f"guard an `async def` function instead of a lambda or a function that returns its coroutine"
+    )

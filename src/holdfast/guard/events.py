@@ -1,0 +1,56 @@
+"""What a link tells its listeners. Without a listener nothing is made and nothing is paid."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from types import SimpleNamespace
+
+from holdfast.catalog import Failure
+from holdfast.lifecycle import Stop
+
+
+class LinkVerb(StrEnum):
+    SUCCEEDED = "link.succeeded"
+    RETRIED = "link.retried"
+    GAVE_UP = "link.gave_up"
+    REJECTED = "link.rejected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkEvent:
+    """One thing that happened on a link."""
+
+    verb: LinkVerb
+    link: str
+    attempt: int
+    failure: Failure | None = None
+    delay_s: float | None = None
+    reason: Stop | None = None
+
+
+Listener = Callable[[LinkEvent], None]
+
+
+def tell(listeners: Iterable[Listener], event: LinkEvent) -> None:
+    """Tell everyone; a listener that raises changes nothing for the call and is reported as unraisable."""
+    for listener in listeners:
+        try:
+            listener(event)
+        except Exception as broken:  # noqa: BLE001 - a broken listener must not decide the outcome of a call
+            report(broken, "a Holdfast link listener raised", listener)
+
+
+def report(broken: Exception, message: str, culprit: object) -> None:
+    """Show an exception of the user's own code that must not decide the outcome of a call."""
+    sys.unraisablehook(
+        SimpleNamespace(  # the hook reads attributes only
+            exc_type=type(broken),
+            exc_value=broken,
+            exc_traceback=broken.__traceback__,
+            err_msg=message,
+            object=culprit,
+        )
+    )

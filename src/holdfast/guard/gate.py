@@ -1,0 +1,155 @@
+"""The gate before a call: breaker, limits, budget and deadline are asked here, and told how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.base import monotonic_s
+from holdfast.catalog import Failure
+from holdfast.catalog.core import BREAKER_OPEN, CONCURRENCY_EXCEEDED, DEADLINE_EXCEEDED, RATE_LIMIT_EXCEEDED
+from holdfast.guard.events import LinkEvent, LinkVerb, Listener, tell
+from holdfast.guard.stamp import put_stamp
+from holdfast.guard.timed import Crowded
+from holdfast.lifecycle import Stop
+from holdfast.policy.breaker import Breaker, Circuit, Rejected
+from holdfast.policy.budget import Budget, Purse
+from holdfast.policy.rate_limit import Bucket, Concurrency, RateLimit, Slots
+
+if TYPE_CHECKING:
+    from holdfast.guard.recovery import Recovery
+
+_REASONS = {
+    BREAKER_OPEN.code: Stop.BREAKER_OPEN,
+    RATE_LIMIT_EXCEEDED.code: Stop.LIMIT_REACHED,
+    CONCURRENCY_EXCEEDED.code: Stop.LIMIT_REACHED,
+    DEADLINE_EXCEEDED.code: Stop.DEADLINE_TOO_NEAR,
+}
+
+
+CALLS_PER_LOOK = 64
+
+
+class Gate:
+    """What one link remembers in this process between its calls."""
+
+    __slots__ = ("bucket", "circuit", "link", "listeners", "purse", "slots")
+
+    def __init__(
+        self,
+        link: str,
+        listeners: list[Listener],
+        *,
+        breaker: Breaker | None,
+        rate: RateLimit | None,
+        concurrency: Concurrency | None,
+        budget: Budget | None,
+    ) -> None:
+        self.link = link
+        self.listeners = listeners
+        self.circuit = None if breaker is None else Circuit(breaker)
+        self.bucket = None if rate is None else Bucket(rate)
+        self.slots = None if concurrency is None else Slots(concurrency)
+        self.purse = None if budget is None else Purse(budget)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether entering takes more than a look at the breaker."""
+        return self.bucket is not None or self.slots is not None or self.purse is not None
+
+    def admit(self, deadline_at_s: float | None, recovery: Recovery | None, failed: Exception | None) -> int | None:
+        """Let an attempt through, with the breaker's ticket when there is a breaker.
+
+        Raises:
+            Failure: a first attempt is refused; the failure carries the time to wait.
+            Exception: a later attempt is refused: what the earlier one raised, stamped with the reason.
+        """
+        entered = self._enter(deadline_at_s, first=recovery is None)
+        if not isinstance(entered, Failure):
+            return entered
+        try:
+            if recovery is None or failed is None:
+                raise self._rejected(entered)
+            recovery.give_up(failed, _REASONS[entered.code])
+            raise failed
+        finally:
+            # The exception's traceback holds this frame: without this the two would keep each other alive.
+            entered = failed = None
+
+    def _rejected(self, refusal: Failure) -> Failure:
+        code = refusal.fault.code
+        reason = _REASONS[code]
+        put_stamp(refusal, link=self.link, code=code, attempts=0, reason=reason)
+        if self.listeners:
+            event = LinkEvent(verb=LinkVerb.REJECTED, link=self.link, attempt=0, failure=refusal, reason=reason)
+            tell(self.listeners, event)
+        return refusal
+
+    def _enter(self, deadline_at_s: float | None, *, first: bool) -> int | Failure | None:
+        """The ticket, or the refusal; a refusal is returned because raising it more than once is slow."""
+        if deadline_at_s is not None:
+            left_s = deadline_at_s - monotonic_s()
+            if left_s <= 0:
+                return DEADLINE_EXCEEDED(link=self.link, left_s=round(left_s, 3))
+        ticket = None
+        if self.circuit is not None and (ticket := self.circuit.ticket) is None:
+            answer = self.circuit.admit(monotonic_s())
+            if isinstance(answer, Rejected):
+                return BREAKER_OPEN(link=self.link, retry_after_s=answer.retry_after_s)
+            ticket = answer
+        refusal = self._full()
+        if refusal is not None:
+            self._forget(ticket)
+            return refusal
+        if first and self.purse is not None:
+            self._deposit(self.purse)
+        return ticket
+
+    def _deposit(self, purse: Purse) -> None:
+        purse.calls += 1
+        # Calls pay for retries only while they are known to be recent; a look now and then keeps them so.
+        if purse.calls % CALLS_PER_LOOK == 0:
+            purse.observe(monotonic_s())
+
+    def _full(self) -> Failure | None:
+        """Take a place under both limits, or say which of them has none."""
+        if self.slots is not None:
+            busy = self.slots.enter()
+            if busy is not None:
+                facts = self.slots.concurrency.details(busy)
+                return CONCURRENCY_EXCEEDED(link=self.link, retry_after_s=busy.retry_after_s, **facts)
+        if self.bucket is not None:
+            full = self.bucket.take()
+            if full is not None:
+                self.leave()
+                facts = self.bucket.limit.details(full)
+                return RATE_LIMIT_EXCEEDED(link=self.link, retry_after_s=full.retry_after_s, **facts)
+        return None
+
+    def _forget(self, ticket: int | None) -> None:
+        if self.circuit is not None:
+            self.circuit.release(ticket)
+
+    def leave(self) -> None:
+        """Give the place back, however the call ended."""
+        if self.slots is not None:
+            self.slots.leave()
+
+    def report(self, failure: Failure, ticket: int | None) -> None:
+        """Tell the breaker about a failed call; a refusal that is the caller's fault counts as an answer."""
+        if self.circuit is None:
+            return
+        if isinstance(failure, Crowded):
+            self.circuit.release(ticket)  # the callee was never asked
+        elif self.circuit.breaker.blames(failure):
+            self.circuit.fail(monotonic_s(), ticket)
+        else:
+            self.circuit.succeed(monotonic_s(), ticket)
+
+    def abandon(self, ticket: int | None) -> None:
+        """The call was cancelled: nothing is known about the callee, and the place is free again."""
+        self._forget(ticket)
+        self.leave()
+
+    def affords_retry(self) -> bool:
+        """Whether the budget has a retry left; it is spent by asking."""
+        return self.purse is None or self.purse.withdraw(monotonic_s())

@@ -1,0 +1,43 @@
+"""The idempotency key of the call that is under way, for whoever sends it on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+KEY_CHARS_MAX = 255
+
+_current: ContextVar[str | None] = ContextVar("holdfast_key", default=None)
+
+current_key: Callable[[], str | None] = _current.get
+"""The key under which the guarded call runs; every attempt has the same one."""
+
+
+@contextmanager
+def under_key(key: str) -> Iterator[None]:
+    """Everything in the block belongs to one keyed operation.
+
+    Raises:
+        TypeError: the key is not text.
+        ValueError: the key is empty or longer than 255 characters.
+    """
+    token = _current.set(checked_key(key))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def checked_key(key: str) -> str:
+    """The key, if it can be one.
+
+    Raises:
+        TypeError: the key is not text.
+        ValueError: the key is empty or longer than 255 characters.
+    """
+    if not isinstance(key, str):
+        raise TypeError(f"a key is text, this one is of type {type(key).__name__}")
+    if not 1 <= len(key) <= KEY_CHARS_MAX:
+        raise ValueError(f"a key has 1 to {KEY_CHARS_MAX} characters, this one has {len(key)}")
+    return key

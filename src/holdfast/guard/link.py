@@ -1,0 +1,218 @@
+"""A link: one integration point, caller to callee, with everything that protects it.
+
+```python
+bank = Link("shop → bank", timeout_s=2, total_s=10, breaker=Breaker())
+
+@bank
+def balance(account: str) -> int: ...
+```
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from math import inf, isfinite
+from typing import Any, ParamSpec, TypeVar
+
+from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
+from holdfast.guard.attempts import Attempts
+from holdfast.guard.drivers import guard_async, guard_sync
+from holdfast.guard.events import LinkEvent, LinkVerb, Listener, tell
+from holdfast.guard.gate import Gate
+from holdfast.guard.key import checked_key, under_key
+from holdfast.guard.recovery import Recovery
+from holdfast.policy.backoff import PolicyInvalid
+from holdfast.policy.breaker import Breaker
+from holdfast.policy.budget import Budget
+from holdfast.policy.deadline import within
+from holdfast.policy.rate_limit import Concurrency, RateLimit
+from holdfast.policy.retry import Retry
+
+_GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Link:
+    """One integration point: how long it may take, when it is retried, and when it is not called at all.
+
+    Reads are retried. Writes (`writes=True`) are retried only under a key: `link.keyed("order:7").call(...)`.
+    The caller always gets the original exception; `stamp_of(error)` tells why there was no further attempt.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        retry: Retry | None = None,
+        timeout_s: float | None = None,
+        total_s: float | None = None,
+        breaker: Breaker | None = None,
+        rate: RateLimit | None = None,
+        concurrency: Concurrency | None = None,
+        budget: Budget | None = None,
+        classifier: Classifier | None = None,
+        writes: bool = False,
+    ) -> None:
+        for field, seconds in (("timeout_s", timeout_s), ("total_s", total_s)):
+            if seconds is not None and not (isfinite(seconds) and seconds > 0):
+                raise PolicyInvalid(f"{name}: {field}: {seconds} is not a positive number of seconds")
+        self.name = name
+        self.retry = retry
+        self.timeout_s = timeout_s
+        self.total_s = total_s
+        self.writes = writes
+        self.classifier = DEFAULT_CLASSIFIER if classifier is None else classifier
+        self.listeners: list[Listener] = []
+        self.gate = Gate(name, self.listeners, breaker=breaker, rate=rate, concurrency=concurrency, budget=budget)
+
+    @property
+    def attempt_limit_s(self) -> float | None:
+        """The time limit of one attempt; with only a total, the rest of the total is the limit."""
+        return self.timeout_s if self.timeout_s is not None or self.total_s is None else inf
+
+    @property
+    def clocked(self) -> bool:
+        """Whether the start of a call has to be known."""
+        return self.retry is not None and self.retry.within_s is not None
+
+    def on(self, listener: Listener) -> Listener:
+        """Tell this function everything that happens on the link; usable as a decorator."""
+        self.listeners.append(listener)
+        return listener
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Guard every call of the function."""
+        return functools.wraps(function)(self._guarded(function, keyed=False))
+
+    def call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function once, guarded; for a coroutine function the result is to be awaited."""
+        return self._guarded(function, keyed=False)(*args, **kwargs)  # type: ignore[no-any-return]
+
+    def attempts(self) -> Attempts:
+        """The iterator form: `for attempt in link.attempts(): with attempt: ...`."""
+        return Attempts(self, key=None)
+
+    def keyed(self, key: str | Callable[..., str]) -> Keyed:
+        """The same link under an idempotency key, or under one that a function makes from the arguments."""
+        return Keyed(self, key)
+
+    def settle_success(self, recovery: Recovery | None) -> None:
+        """Take note that an attempt worked: the place under the limit is free, the listeners are told."""
+        self.gate.leave()
+        if recovery is not None:
+            recovery.succeed()
+        elif self.listeners:
+            tell(self.listeners, LinkEvent(verb=LinkVerb.SUCCEEDED, link=self.name, attempt=1))
+
+    def __repr__(self) -> str:
+        return f"<Link {self.name}>"
+
+    def _guarded(self, function: Callable[..., Any], *, keyed: bool) -> Callable[..., Any]:
+        if _is_async(function):
+            return _in_total_async(self.total_s, guard_async(self, function, keyed=keyed))
+        return _in_total(self.total_s, guard_sync(self, function, keyed=keyed))
+
+
+class Keyed:
+    """A link under a key: every attempt has the same one, so a write may be repeated."""
+
+    def __init__(self, link: Link, key: str | Callable[..., str]) -> None:
+        self._link = link
+        self._key = key if callable(key) else checked_key(key)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Guard every call of the function; the key is made from its arguments."""
+        return functools.wraps(function)(self._guarded(function))
+
+    def call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function once, guarded, under the key."""
+        return self._guarded(function)(*args, **kwargs)  # type: ignore[no-any-return]
+
+    def attempts(self) -> Attempts:
+        """The iterator form; `current_key()` is the key inside each attempt.
+
+        Raises:
+            TypeError: the key is a function, and a loop has no arguments to make a key from.
+        """
+        if not isinstance(self._key, str):
+            raise TypeError(
+                "attempts() has no arguments to make a key from; give the key itself: link.keyed('order:7')"
+            )
+        return Attempts(self._link, key=self._key)
+
+    def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        guarded = self._link._guarded(function, keyed=True)
+        key = self._key
+        if _is_async(function):
+
+            async def under_async(*args: Any, **kwargs: Any) -> Any:
+                with under_key(key if isinstance(key, str) else key(*args, **kwargs)):
+                    return await guarded(*args, **kwargs)
+
+            return under_async
+
+        def under(*args: Any, **kwargs: Any) -> Any:
+            with under_key(key if isinstance(key, str) else key(*args, **kwargs)):
+                return guarded(*args, **kwargs)
+
+        return under
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return _is_async_object(function)
+    if code.co_flags & _GENERATOR:
+        raise _no_work_yet(function)
+    return bool(code.co_flags & inspect.CO_COROUTINE)
+
+
+def _is_async_object(function: Any) -> bool:
+    """The same for what is called without being a function: a partial, an object, a class, a builtin."""
+    if isinstance(function, classmethod | staticmethod):
+        name = type(function).__name__
+        raise TypeError(
+            f"a {name} is guarded from inside: put @{name} above the link, so that the link is nearest to def"
+        )
+    if inspect.iscoroutine(function):
+        function.close()
+        raise TypeError("a coroutine has begun already and cannot be repeated; give the function and its arguments")
+    if not callable(function):
+        raise TypeError(f"{function!r} is not callable, so there is nothing to guard")
+    while isinstance(function, functools.partial):
+        function = function.func
+    called = function if inspect.isroutine(function) else type(function).__call__
+    for kind in (function, called):
+        if inspect.isgeneratorfunction(kind) or inspect.isasyncgenfunction(kind):
+            raise _no_work_yet(function)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def _no_work_yet(function: object) -> TypeError:
+    return TypeError(f"{function!r} is a generator: calling it does no work yet, so there is nothing to guard")
+
+
+def _in_total(total_s: float | None, guarded: Callable[..., Any]) -> Callable[..., Any]:
+    if total_s is None:
+        return guarded
+
+    def limited(*args: Any, **kwargs: Any) -> Any:
+        with within(total_s):
+            return guarded(*args, **kwargs)
+
+    return limited
+
+
+def _in_total_async(total_s: float | None, guarded: Callable[..., Any]) -> Callable[..., Any]:
+    if total_s is None:
+        return guarded
+
+    async def limited(*args: Any, **kwargs: Any) -> Any:
+        with within(total_s):
+            return await guarded(*args, **kwargs)
+
+    return limited

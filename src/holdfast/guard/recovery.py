@@ -1,0 +1,114 @@
+"""What happens between two attempts of one call: classify, decide, tell, and either wait or give up."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from holdfast.base import monotonic_s, world
+from holdfast.catalog import Failure
+from holdfast.guard.events import LinkEvent, LinkVerb, report, tell
+from holdfast.guard.stamp import put_stamp, retried_inside
+from holdfast.lifecycle import Decision, GiveUp, RetryAfter, Stop
+from holdfast.policy.deadline import deadline_at
+from holdfast.policy.decide import decide
+from holdfast.policy.retry import Retry
+
+if TYPE_CHECKING:
+    from holdfast.guard.link import Link
+
+
+class Recovery:
+    """The memory of one call that has failed at least once."""
+
+    __slots__ = ("_codes", "_failure", "_keyed", "_link", "_mark", "_previous_s", "_started_s", "attempt")
+
+    def __init__(self, link: Link, *, keyed: bool, mark: int, started_s: float | None) -> None:
+        self._link = link
+        self._keyed = keyed
+        self._mark = mark
+        self._started_s = started_s
+        self._codes: dict[str, int] = {}
+        self._previous_s = 0.0
+        self._failure: Failure | None = None
+        self.attempt = 0
+
+    def delay_s(self, error: Exception, ticket: int | None) -> float | None:
+        """How long to wait before the next attempt, or None to give up; the exception is stamped then."""
+        link = self._link
+        self.attempt += 1
+        failure = self._failure = link.classifier.classify(error)
+        link.gate.report(failure, ticket)
+        decision = self._decide(error, failure)
+        if isinstance(decision, GiveUp):
+            self.give_up(error, decision.reason)
+            return None
+        self._previous_s = decision.delay_s
+        if link.listeners:
+            self._tell(LinkVerb.RETRIED, delay_s=decision.delay_s)
+        return decision.delay_s
+
+    def give_up(self, error: Exception, reason: Stop) -> None:
+        """Stamp the exception that the caller gets, and drop what would keep it alive."""
+        failure = self._failure
+        code = "" if failure is None else failure.code
+        put_stamp(error, link=self._link.name, code=code, attempts=self.attempt, reason=reason)
+        if self._link.listeners:
+            self._tell(LinkVerb.GAVE_UP, reason=reason)
+        self._failure = None
+
+    def succeed(self) -> None:
+        """A later attempt worked."""
+        self._failure = None
+        self.attempt += 1
+        if self._link.listeners:
+            self._tell(LinkVerb.SUCCEEDED)
+
+    def _decide(self, error: Exception, failure: Failure) -> Decision:
+        if retried_inside(error, since=self._mark):
+            return GiveUp(Stop.RETRIED_INSIDE)
+        rule = failure.fault.rule
+        if self._started_s is None and isinstance(rule, Retry) and rule.within_s is not None:
+            # Nobody knew of this fault when the call began, so its time counts from here.
+            self._started_s = monotonic_s()
+        decision = self._decided(failure)
+        if isinstance(decision, RetryAfter) and not self._link.gate.affords_retry():
+            return GiveUp(Stop.BUDGET_SPENT)
+        return decision
+
+    def _decided(self, failure: Failure) -> Decision:
+        link = self._link
+        code = failure.fault.code
+        seen = self._codes[code] = self._codes.get(code, 0) + 1
+        at_s = deadline_at()
+        timed = at_s is not None or self._started_s is not None
+        now_s = monotonic_s() if timed else 0.0
+        try:
+            return decide(
+                link.retry,
+                failure,
+                self.attempt,
+                0.0 if self._started_s is None else now_s - self._started_s,
+                inf if at_s is None else at_s - now_s,
+                world().dice,
+                code_attempt=seen,
+                previous_s=self._previous_s,
+                writes=link.writes,
+                keyed=self._keyed,
+            )
+        except Exception as broken:  # noqa: BLE001 - a broken condition (`Retry.when`) must not hide the failure
+            report(broken, f"the retry condition of {link.name} raised", link)
+            return GiveUp(Stop.CONDITION_UNMET)
+
+    def _tell(self, verb: LinkVerb, *, delay_s: float | None = None, reason: Stop | None = None) -> None:
+        tell(
+            self._link.listeners,
+            LinkEvent(
+                verb=verb,
+                link=self._link.name,
+                attempt=self.attempt,
+                failure=self._failure,
+                delay_s=delay_s,
+                reason=reason,
+            ),
+        )

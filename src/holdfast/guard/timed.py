@@ -1,0 +1,132 @@
+"""A time limit for a function that blocks.
+
+Python cannot stop a thread, so the function runs in one of its own and is left behind when its time is up: the
+caller goes on, the function ends when it ends. While too many are left behind, no further one is started.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+from math import inf
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from holdfast.base import limits
+from holdfast.catalog import Failure
+from holdfast.catalog.core import CONCURRENCY_EXCEEDED
+from holdfast.policy.deadline import left_s, within
+
+R = TypeVar("R")
+
+_lock = threading.Lock()
+_left_behind = 0
+
+
+class Crowded(Failure):
+    """Too many calls that ran out of time are still running; the callee was not asked."""
+
+
+def call_within(seconds: float, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+    """Call the function in a thread of its own and wait for it no longer than this, or than the deadline allows.
+
+    Raises:
+        TimeoutError: it did not end in time; what it was doing may still happen.
+        Crowded: too many earlier calls have not ended yet.
+    """
+    _refuse_when_crowded()
+    seconds = min(seconds, left_s())
+    call = _Call()
+
+    def run() -> None:
+        try:
+            with within(seconds):
+                outcome: tuple[bool, Any] = (True, function(*args, **kwargs))
+        except BaseException as error:  # noqa: BLE001 - carried over to the caller's thread as it is
+            outcome = (False, error)
+        call.end(outcome)
+        del outcome  # an exception's traceback holds this frame: without this the two would keep each other alive
+
+    threading.Thread(target=copy_context().run, args=(run,), name="holdfast-timed", daemon=True).start()
+    good, value = call.outcome(seconds)
+    if good:
+        return value  # type: ignore[no-any-return]
+    try:
+        raise value
+    finally:
+        del value  # as above
+
+
+async def await_within(seconds: float, function: Callable[..., Awaitable[R]], *args: Any, **kwargs: Any) -> R:
+    """Await the coroutine no longer than this, or than the deadline allows; then it is cancelled.
+
+    Raises:
+        TimeoutError: it did not end in time; what it was doing may have happened.
+    """
+    import asyncio  # sync programs should not pay for loading it
+
+    seconds = min(seconds, left_s())
+    try:
+        async with asyncio.timeout(None if seconds == inf else seconds):
+            with within(seconds):
+                return await function(*args, **kwargs)
+    except TimeoutError as late:
+        # The time limit's own exception says nothing by itself; one that the function raised stays as it is.
+        if not late.args and isinstance(late.__cause__, asyncio.CancelledError):
+            late.args = (f"no result within {seconds:g} s; the call was cancelled",)
+        raise
+
+
+class _Call:
+    """One call in a thread: its outcome, or that nobody waits for it any more."""
+
+    def __init__(self) -> None:
+        self._box: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
+        self._left = False
+
+    def end(self, outcome: tuple[bool, Any]) -> None:
+        """In the thread: hand the outcome over, or drop it when the caller has gone on."""
+        global _left_behind
+        with _lock:
+            if self._left:
+                _left_behind -= 1
+            else:
+                self._box.put(outcome)
+
+    def outcome(self, seconds: float) -> tuple[bool, Any]:
+        """In the caller: wait for the outcome.
+
+        Raises:
+            TimeoutError: it did not come in time.
+        """
+        try:
+            return self._box.get(timeout=min(max(seconds, 0.0), threading.TIMEOUT_MAX))
+        except Empty:
+            late = self._leave_behind()
+        except BaseException:
+            self._leave_behind()  # the caller was interrupted; the thread goes on all the same
+            raise
+        if late is not None:
+            return late
+        raise TimeoutError(f"no result within {seconds:g} s; the call goes on in the background")
+
+    def _leave_behind(self) -> tuple[bool, Any] | None:
+        """Wait no longer; an outcome that came at the last moment still counts."""
+        global _left_behind
+        with _lock:
+            if not self._box.empty():
+                return self._box.get()
+            self._left = True
+            _left_behind += 1
+            return None
+
+
+def _refuse_when_crowded() -> None:
+    if _left_behind >= limits().abandoned_calls_max:
+        raise Crowded(
+            CONCURRENCY_EXCEEDED,
+            "Too many calls that ran out of time are still running.",
+            details={"abandoned": _left_behind},
+            retry_after_s=1.0,
+        )

@@ -1,0 +1,203 @@
+"""Breaker: stop calling what keeps failing, and find out by a few probes when it works again.
+
+`Breaker` is the rule, a value; `Circuit` is its state in this process. Time is an argument of every method.
+Always true: in `half_open` at most `probes` calls are let through at once, however many ask at the same moment.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from math import inf, isfinite
+
+from holdfast.catalog import Blame, Failure
+from holdfast.lifecycle import BREAKER, BreakerState, moved
+from holdfast.policy.backoff import PolicyInvalid
+
+SLICES = 10
+"""The rolling window moves on in tenths."""
+HALF_OPEN_RETRY_AFTER_S = 1.0
+"""What a caller is told while the probes are out: they usually answer sooner than a full pause."""
+_SPARED = frozenset({Blame.CLIENT, Blame.CONFLICT, Blame.NO_OP})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breaker:
+    """Open at `failure_ratio` of at least `calls_min` calls in the last `window_s`; probe after `open_s`."""
+
+    failure_ratio: float = 0.5
+    calls_min: int = 10
+    window_s: float = 120.0
+    open_s: float = 30.0
+    probes: int = 1
+    """So many probes must succeed, and no more are let through, before it closes."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.failure_ratio <= 1:
+            raise PolicyInvalid(f"failure_ratio: {self.failure_ratio} is not above 0 and at most 1")
+        if self.calls_min < 1:
+            raise PolicyInvalid(f"calls_min: {self.calls_min} is not at least 1")
+        if self.probes < 1:
+            raise PolicyInvalid(f"probes: {self.probes} is not at least 1")
+        for name, seconds in (("window_s", self.window_s), ("open_s", self.open_s)):
+            if not (isfinite(seconds) and seconds > 0):
+                raise PolicyInvalid(f"{name}: {seconds} is not a positive number of seconds")
+
+    def trips(self, *, failures: int, calls: int) -> bool:
+        """Whether these counts of the window open it."""
+        return calls >= self.calls_min and failures >= self.failure_ratio * calls
+
+    @staticmethod
+    def blames(failure: Failure) -> bool:
+        """Whether a failure speaks against the callee: a 4xx, a 429 or a conflict never does."""
+        return failure.fault.status >= 500 and failure.fault.blame not in _SPARED
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The call is not made; ask again after this time."""
+
+    retry_after_s: float
+
+
+class Circuit:
+    """A breaker's state in this process; threads may share it.
+
+    A call takes a ticket with `admit` and hands it back with its result. A ticket is good for one generation: a
+    result without one, or one that comes after the breaker has moved on, changes nothing.
+
+    While it is closed, `ticket` is the one that every call may take without asking; else it is None. `ticket`,
+    `slice_end_s` and `good` are read and written by the guard itself on its hot path: one attribute
+    increment without a call in between cannot be interrupted by another thread under the interpreter lock.
+    """
+
+    __slots__ = (
+        "_bad", "_generation", "_lock", "_out", "_past", "_recovered", "_state", "_until_s",
+        "breaker", "good", "slice_end_s", "ticket",
+    )  # fmt: skip
+
+    def __init__(self, breaker: Breaker) -> None:
+        self.breaker = breaker
+        self._lock = threading.Lock()
+        self._state = BreakerState.CLOSED
+        self._generation = 0
+        self.ticket: int | None = 0
+        self._until_s = 0.0
+        self._out = 0
+        self._recovered = 0
+        self._clear()
+
+    @property
+    def state(self) -> BreakerState:
+        return self._state
+
+    def admit(self, now_s: float) -> int | Rejected:
+        """Ask to call: a ticket, or a rejection."""
+        with self._lock:
+            if self._state is BreakerState.CLOSED:
+                return self._generation
+            # A time further away than a whole pause was written by a clock that has gone back since.
+            self._until_s = min(self._until_s, now_s + self.breaker.open_s)
+            if now_s < self._until_s:
+                if self._state is BreakerState.OPEN:
+                    return Rejected(self._until_s - now_s)
+            else:
+                self._begin_probing(now_s)
+            if self._out + self._recovered >= self.breaker.probes:
+                return Rejected(min(HALF_OPEN_RETRY_AFTER_S, self.breaker.open_s))
+            self._out += 1
+            return self._generation
+
+    def succeed(self, now_s: float, ticket: int | None) -> None:
+        """The callee answered, with a good result or with a refusal that is not its fault."""
+        with self._lock:
+            if ticket != self._generation:
+                return
+            if self._state is BreakerState.CLOSED:
+                self._roll(now_s)
+                self.good += 1
+            elif self._state is BreakerState.HALF_OPEN:
+                self._out -= 1
+                self._recovered += 1
+                if self._recovered >= self.breaker.probes:
+                    self._move("recover")
+                    self._clear()
+
+    def fail(self, now_s: float, ticket: int | None) -> None:
+        """The callee failed."""
+        with self._lock:
+            if ticket != self._generation:
+                return
+            if self._state is BreakerState.CLOSED:
+                self._roll(now_s)
+                self._bad += 1
+                if self.breaker.trips(**self._counts(now_s)):
+                    self._trip(now_s)
+            elif self._state is BreakerState.HALF_OPEN:
+                self._trip(now_s)
+
+    def release(self, ticket: int | None) -> None:
+        """The call ended without saying anything about the callee (it was cancelled)."""
+        with self._lock:
+            if ticket == self._generation and self._state is BreakerState.HALF_OPEN:
+                self._out -= 1
+
+    def roll(self, now_s: float) -> None:
+        """Begin a new slice of the window when the current one is over."""
+        with self._lock:
+            self._roll(now_s)
+
+    def counts(self, now_s: float) -> dict[str, int]:
+        """Failures and calls of the window, for showing.
+
+        Every call of the last `window_s` is counted, and none that is older than `window_s` and one slice.
+        """
+        with self._lock:
+            return self._counts(now_s)
+
+    def _move(self, verb: str) -> None:
+        self._state = BreakerState(moved(BREAKER, self._state, verb))
+        self._generation += 1
+        self.ticket = self._generation if self._state is BreakerState.CLOSED else None
+        self._out = self._recovered = 0
+
+    def _begin_probing(self, now_s: float) -> None:
+        if self._state is BreakerState.OPEN:
+            self._move("probe")
+        elif self._out:
+            # Probes that never report (a killed task, a hung call) must not lock the breaker for ever: others take
+            # their places. What has succeeded so far stays, or little traffic would never close it.
+            self._generation += 1
+            self._out = 0
+        self._until_s = now_s + self.breaker.open_s
+
+    def _trip(self, now_s: float) -> None:
+        self._move("trip")
+        self._until_s = now_s + self.breaker.open_s
+
+    def _clear(self) -> None:
+        self._past: deque[tuple[float, int, int]] = deque(maxlen=SLICES)
+        self.slice_end_s = -inf
+        self.good = 0
+        self._bad = 0
+
+    def _roll(self, now_s: float) -> None:
+        slice_s = self.breaker.window_s / SLICES
+        if now_s < self.slice_end_s:
+            if self.slice_end_s - now_s <= 2 * slice_s:
+                return
+            self._clear()  # the clock went back: what was counted belongs to another time
+        if self.good or self._bad:
+            self._past.append((self.slice_end_s, self.good, self._bad))
+        self.slice_end_s = now_s + slice_s
+        self.good = self._bad = 0
+
+    def _counts(self, now_s: float) -> dict[str, int]:
+        self._roll(now_s)
+        oldest_s = now_s - self.breaker.window_s
+        while self._past and self._past[0][0] <= oldest_s:
+            self._past.popleft()
+        bad = self._bad + sum(slice_bad for _, _, slice_bad in self._past)
+        good = self.good + sum(slice_good for _, slice_good, _ in self._past)
+        return {"failures": bad, "calls": good + bad}

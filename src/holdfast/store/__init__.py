@@ -1,0 +1,9 @@
+"""Where it is remembered: transactions, SQL files and migrations, on SQLite and PostgreSQL."""
+
+from holdfast.store.address import Address, AddressInvalid, read_address
+from holdfast.store.joining import JoinRefused
+from holdfast.store.statements import Engine
+from holdfast.store.store import Store
+from holdfast.store.transaction import Row, Tx
+
+__all__ = ["Address", "AddressInvalid", "Engine", "JoinRefused", "Row", "Store", "Tx", "read_address"]

@@ -1,0 +1,53 @@
+"""What the store asks of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from holdfast.store.statements import Engine
+
+
+class Cursor(Protocol):
+    """The part of a database cursor that is used here."""
+
+    @property
+    def rowcount(self) -> int: ...
+    @property
+    def description(self) -> Any: ...
+    def fetchall(self) -> list[tuple[Any, ...]]: ...
+
+
+Execute = Callable[[str, Mapping[str, Any]], Cursor]
+"""Runs one statement with its parameters."""
+
+
+class CommitUnknown(Exception):
+    """The connection was lost while committing: it may have happened or not."""
+
+
+class Database(Protocol):
+    """Connections to one database, and transactions on them."""
+
+    engine: Engine
+
+    def transaction(self, *, write: bool) -> AbstractContextManager[Execute]:
+        """Commits when the block ends, rolls back when it raises.
+
+        Raises:
+            CommitUnknown: nobody can tell whether the commit happened.
+        """
+        ...
+
+    def script(self, statements: list[str]) -> AbstractContextManager[Execute]:
+        """Run schema statements in one transaction, under a lock that only one process can hold."""
+        ...
+
+    def single(self) -> AbstractContextManager[Execute]:
+        """For one statement that is a transaction of its own."""
+        ...
+
+    def close(self) -> None:
+        """Give every connection back."""
+        ...

@@ -1,0 +1,153 @@
+-- Times are UTC microseconds. Ids are UUIDv7 text, so later rows sort later.
+
+CREATE TABLE job (
+  id TEXT /* postgresql: COLLATE "C" */ PRIMARY KEY,
+  tenant TEXT NOT NULL DEFAULT '',
+  queue TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  state TEXT NOT NULL DEFAULT 'queued',
+  -- Where a queued job stands: not yet due, ready to be claimed, or to be tried apart because a worker died with it.
+  lane TEXT NOT NULL DEFAULT 'ready',
+  priority SMALLINT NOT NULL DEFAULT 0,
+  due_us BIGINT NOT NULL,
+  payload TEXT NOT NULL,
+  dedupe_key TEXT,
+  -- The dedupe key while it keeps others out; NULL once the job has failed or its window is over.
+  unique_key TEXT,
+  unique_until_us BIGINT,
+  attempt_count INTEGER NOT NULL DEFAULT 0,
+  -- Attempts that a dying worker took along with others; they are not held against the job.
+  pardon_count INTEGER NOT NULL DEFAULT 0,
+  attempts_max INTEGER,
+  manual_retry_count INTEGER NOT NULL DEFAULT 0,
+  -- How many attempts failed with each code, as JSON.
+  code_counts TEXT,
+  timeout_us BIGINT,
+  lease_owner TEXT,
+  token BIGINT NOT NULL DEFAULT 0,
+  cancel_us BIGINT,
+  trace TEXT,
+  result TEXT,
+  error_code TEXT,
+  error_message TEXT,
+  error_technical TEXT,
+  fingerprint TEXT,
+  created_us BIGINT NOT NULL,
+  started_us BIGINT,
+  last_attempt_us BIGINT,
+  finished_us BIGINT,
+  failed_us BIGINT,
+  CONSTRAINT job_state CHECK (state IN ('queued', 'processing', 'complete', 'failed')),
+  CONSTRAINT job_lane CHECK (lane IN ('waiting', 'ready', 'alone')),
+  CONSTRAINT job_result CHECK (result IS NULL OR state = 'complete'),
+  CONSTRAINT job_finished CHECK ((finished_us IS NOT NULL) = (state = 'complete')),
+  CONSTRAINT job_error CHECK ((error_code IS NOT NULL) = (state = 'failed')),
+  CONSTRAINT job_error_message CHECK (error_message IS NULL OR state = 'failed'),
+  CONSTRAINT job_error_technical CHECK (error_technical IS NULL OR state = 'failed'),
+  CONSTRAINT job_fingerprint CHECK (fingerprint IS NULL OR state = 'failed'),
+  CONSTRAINT job_failed CHECK ((failed_us IS NOT NULL) = (state = 'failed')),
+  CONSTRAINT job_lease CHECK ((lease_owner IS NOT NULL) = (state = 'processing')),
+  CONSTRAINT job_started CHECK (started_us IS NOT NULL OR state IN ('queued', 'failed')),
+  CONSTRAINT job_unique CHECK (unique_key IS NULL OR state <> 'failed'),
+  CONSTRAINT job_counts CHECK (attempt_count >= pardon_count AND pardon_count >= 0 AND manual_retry_count >= 0)
+) /* postgresql: WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0) */;
+
+-- A claim reads these in order and stops: the number of finished rows does not matter.
+CREATE INDEX job_ready ON job (queue, lane, priority, due_us, id) WHERE state = 'queued';
+CREATE INDEX job_waiting ON job (due_us) WHERE state = 'queued' AND lane = 'waiting';
+CREATE INDEX job_held ON job (lease_owner) WHERE lease_owner IS NOT NULL;
+CREATE UNIQUE INDEX job_unique_key ON job (tenant, queue, unique_key) WHERE unique_key IS NOT NULL;
+CREATE INDEX job_dead ON job (failed_us, id) WHERE state = 'failed';
+CREATE INDEX job_fingerprints ON job (fingerprint, failed_us) WHERE state = 'failed';
+CREATE INDEX job_finished_at ON job (finished_us) WHERE state = 'complete';
+
+-- One row for each transition, written in the same transaction.
+CREATE TABLE journal (
+  id /* postgresql: BIGINT GENERATED ALWAYS AS IDENTITY */ /* sqlite: INTEGER */ PRIMARY KEY,
+  at_us BIGINT NOT NULL,
+  subject TEXT /* postgresql: COLLATE "C" */ NOT NULL,
+  verb TEXT NOT NULL,
+  queue TEXT NOT NULL DEFAULT '',
+  kind TEXT NOT NULL DEFAULT '',
+  attempt INTEGER NOT NULL DEFAULT 0,
+  worker TEXT NOT NULL DEFAULT '',
+  code TEXT,
+  upstream_status INTEGER,
+  duration_us BIGINT,
+  due_us BIGINT,
+  reason TEXT
+);
+CREATE INDEX journal_subject ON journal (subject, id);
+
+CREATE TABLE worker (
+  id TEXT PRIMARY KEY,
+  host TEXT NOT NULL,
+  process INTEGER NOT NULL,
+  queues TEXT NOT NULL,
+  started_us BIGINT NOT NULL,
+  seen_us BIGINT NOT NULL,
+  lease_until_us BIGINT NOT NULL
+);
+
+CREATE TABLE queue (
+  name TEXT PRIMARY KEY,
+  paused_us BIGINT,
+  paused_reason TEXT,
+  CONSTRAINT queue_reason CHECK (paused_reason IS NULL OR paused_us IS NOT NULL)
+);
+
+-- Breakers shared by all processes. A closed breaker has no hold; an open one says why and until when.
+CREATE TABLE breaker (
+  name TEXT PRIMARY KEY,
+  state TEXT NOT NULL DEFAULT 'closed',
+  mode TEXT NOT NULL DEFAULT 'hold',
+  reason TEXT,
+  opened_us BIGINT,
+  until_us BIGINT,
+  probes_left INTEGER NOT NULL DEFAULT 0,
+  probes_good INTEGER NOT NULL DEFAULT 0,
+  generation BIGINT NOT NULL DEFAULT 0,
+  CONSTRAINT breaker_state CHECK (state IN ('closed', 'open', 'half_open')),
+  CONSTRAINT breaker_mode CHECK (mode IN ('hold', 'fail_fast')),
+  CONSTRAINT breaker_open CHECK ((opened_us IS NULL) = (state = 'closed')),
+  CONSTRAINT breaker_until CHECK ((until_us IS NULL) = (state = 'closed'))
+);
+CREATE TABLE breaker_count (
+  name TEXT NOT NULL,
+  slice_us BIGINT NOT NULL,
+  calls INTEGER NOT NULL,
+  failures INTEGER NOT NULL,
+  PRIMARY KEY (name, slice_us)
+);
+
+CREATE TABLE periodic (
+  name TEXT PRIMARY KEY,
+  schedule TEXT NOT NULL,
+  queue TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  payload TEXT NOT NULL,
+  due_us BIGINT NOT NULL,
+  fired_us BIGINT
+);
+
+CREATE TABLE idempotency (
+  tenant TEXT NOT NULL,
+  operation TEXT NOT NULL,
+  key TEXT NOT NULL,
+  request_hash TEXT NOT NULL,
+  state TEXT NOT NULL,
+  token BIGINT NOT NULL DEFAULT 1,
+  lease_until_us BIGINT,
+  status INTEGER,
+  headers TEXT,
+  body /* postgresql: BYTEA */ /* sqlite: BLOB */,
+  resources TEXT,
+  first_seen_us BIGINT NOT NULL,
+  last_seen_us BIGINT NOT NULL,
+  expires_us BIGINT NOT NULL,
+  PRIMARY KEY (tenant, operation, key),
+  CONSTRAINT idempotency_state CHECK (state IN ('working', 'done')),
+  CONSTRAINT idempotency_lease CHECK ((lease_until_us IS NOT NULL) = (state = 'working')),
+  CONSTRAINT idempotency_answer CHECK ((status IS NOT NULL) = (state = 'done'))
+);
+CREATE INDEX idempotency_expires ON idempotency (expires_us);

@@ -1,0 +1,153 @@
+"""PostgreSQL: pooled connections in autocommit mode, transactions begun and ended by hand.
+
+`synchronous_commit` is on: an acknowledgement means on disk. Connections that fail are thrown away and made anew;
+with several hosts in the address the one that takes writes is found again after a failover.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from holdfast.store.database import CommitUnknown, Cursor, Execute
+from holdfast.store.statements import Engine
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg_pool import ConnectionPool
+
+POOL_MAX = 16
+WAIT_S = 10.0
+"""So long a caller waits for a connection before the pool counts as exhausted."""
+MIGRATION_LOCK = 0x686F6C64  # "hold"
+
+# Claims and settlements are look-ups by id. A planner that has no statistics yet, or old ones, must not answer a
+# batch with a hash join over the whole table.
+SETTINGS = {
+    "synchronous_commit": "on",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+    "idle_in_transaction_session_timeout": "60000",
+    "timezone": "UTC",
+}
+
+
+class PostgresqlDatabase:
+    """The connections of this process to one database."""
+
+    engine = Engine.POSTGRESQL
+
+    def __init__(self, target: str, *, pool_max: int = POOL_MAX) -> None:
+        self.target = target
+        self._pool_max = pool_max
+        self._pool: ConnectionPool[Connection[tuple[Any, ...]]] | None = None
+        self._opening = threading.Lock()
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Iterator[Execute]:  # noqa: ARG002 - both kinds are alike here
+        with self._connected() as connection:
+            _run(connection, "BEGIN")
+            try:
+                yield lambda text, parameters: _run(connection, text, parameters)
+            except BaseException:
+                _roll_back(connection)
+                raise
+            _commit(connection)
+
+    @contextmanager
+    def single(self) -> Iterator[Execute]:
+        with self._connected() as connection:
+            yield lambda text, parameters: _run_alone(connection, text, parameters)
+
+    @contextmanager
+    def script(self, statements: list[str]) -> Iterator[Execute]:
+        with self.transaction(write=True) as execute:
+            execute(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})", {})
+            for statement in statements:
+                execute(statement.replace("%", "%%"), {})
+            yield execute
+
+    def connect(self) -> Connection[tuple[Any, ...]]:
+        """A connection of its own, for listening; the caller closes it."""
+        import psycopg
+
+        return psycopg.connect(self.target, autocommit=True, **_keywords())
+
+    def close(self) -> None:
+        with self._opening:
+            if self._pool is not None:
+                self._pool.close()
+                self._pool = None
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection[tuple[Any, ...]]]:
+        with (self._pool or self._open()).connection() as connection:
+            yield connection
+
+    def _open(self) -> ConnectionPool[Connection[tuple[Any, ...]]]:
+        from psycopg import Connection
+        from psycopg_pool import ConnectionPool
+
+        with self._opening:
+            if self._pool is None:
+                self._pool = ConnectionPool(
+                    self.target,
+                    connection_class=Connection[tuple[Any, ...]],
+                    kwargs={"autocommit": True, **_keywords()},
+                    min_size=1,
+                    max_size=self._pool_max,
+                    timeout=WAIT_S,
+                    reconnect_timeout=1.0,
+                    open=True,
+                )
+            return self._pool
+
+
+def _keywords() -> dict[str, Any]:
+    options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
+    # A server that vanished without a word must be noticed in seconds, not in the minutes the kernel takes.
+    return {
+        "options": options,
+        "application_name": "holdfast",
+        "connect_timeout": 5,
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 15_000,
+    }
+
+
+def _run(connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any] | None = None) -> Cursor:
+    return connection.execute(text, parameters)
+
+
+def _run_alone(connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]) -> Cursor:
+    try:
+        return _run(connection, text, parameters)
+    except Exception as error:
+        # The statement commits by itself: a lost connection leaves open whether it did.
+        if connection.closed and getattr(error, "sqlstate", None) is None:
+            raise CommitUnknown from error
+        raise
+
+
+def _commit(connection: Connection[tuple[Any, ...]]) -> None:
+    try:
+        _run(connection, "COMMIT")
+    except Exception as error:
+        sqlstate = getattr(error, "sqlstate", None)
+        # Class 40 is the server's word that it rolled back; without any word nobody knows.
+        if sqlstate is None or not sqlstate.startswith("40"):
+            raise CommitUnknown from error
+        raise
+
+
+def _roll_back(connection: Connection[tuple[Any, ...]]) -> None:
+    try:
+        if not connection.closed:
+            _run(connection, "ROLLBACK")
+    except Exception:  # noqa: BLE001 - the first error is the one to tell; a broken connection rolls back by itself
+        connection.close()

@@ -1,0 +1,194 @@
+-- Jobs. Claims and settlements are look-ups by id, whatever the planner's statistics say: `{among: …}` and a scalar
+-- sub-select keep them so, and a test of the plans guards it.
+
+-- name: enqueue
+-- A row whose unique key is taken is left out; so is one that was inserted before under the same id.
+INSERT INTO job (id, tenant, queue, kind, lane, priority, due_us, payload, dedupe_key, unique_key, unique_until_us,
+                 attempts_max, timeout_us, trace, created_us)
+SELECT given.id, given.tenant, given.queue, given.kind,
+       CASE WHEN given.delay_us > 0 THEN 'waiting' ELSE 'ready' END,
+       given.priority, {now_us} + given.delay_us, given.payload, given.dedupe_key, given.dedupe_key,
+       CASE WHEN given.unique_us IS NULL THEN NULL ELSE {now_us} + given.unique_us END,
+       given.attempts_max, given.timeout_us, given.trace, {now_us}
+  FROM {given: id text, tenant text, queue text, kind text, priority smallint, delay_us bigint, payload text, dedupe_key text, unique_us bigint, attempts_max integer, timeout_us bigint, trace text}
+ WHERE true
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- name: journal_enqueued
+INSERT INTO journal (at_us, subject, verb, queue, kind, due_us)
+SELECT {now_us}, given.id, 'enqueued', given.queue, given.kind,
+       CASE WHEN given.delay_us > 0 THEN {now_us} + given.delay_us END
+  FROM {given: id text, queue text, kind text, delay_us bigint};
+
+-- name: enqueue_one
+-- PostgreSQL alone: a single job and its event in one statement, so that one round trip is all it takes.
+/* postgresql:
+WITH made AS (
+  INSERT INTO job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max, timeout_us, trace, created_us)
+  VALUES (:id, :tenant, :queue, :kind, CASE WHEN :delay_us::bigint > 0 THEN 'waiting' ELSE 'ready' END,
+          :priority, {now_us} + :delay_us::bigint, :payload, :attempts_max, :timeout_us, :trace, {now_us})
+  ON CONFLICT (id) DO NOTHING
+  RETURNING id, queue, kind, created_us, due_us, lane
+)
+INSERT INTO journal (at_us, subject, verb, queue, kind, due_us)
+SELECT created_us, id, 'enqueued', queue, kind, CASE WHEN lane = 'waiting' THEN due_us END FROM made
+RETURNING subject
+*/
+/* sqlite: SELECT 1 */;
+
+-- name: free_unique
+-- A twin whose window is over no longer keeps others out.
+UPDATE job SET unique_key = NULL
+ WHERE tenant = :tenant AND queue = :queue AND unique_key = :dedupe_key
+   AND unique_until_us IS NOT NULL AND unique_until_us <= {now_us};
+
+-- name: twin
+SELECT id FROM job WHERE tenant = :tenant AND queue = :queue AND unique_key = :dedupe_key;
+
+-- name: claim
+UPDATE job
+   SET state = 'processing', lease_owner = :owner, token = token + 1,
+       attempt_count = attempt_count + 1, started_us = COALESCE(started_us, {now_us}), last_attempt_us = {now_us}
+ WHERE id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
+       SELECT id FROM job
+        WHERE state = 'queued' AND queue = :queue AND lane = :lane
+          AND NOT EXISTS (SELECT 1 FROM queue WHERE name = :queue AND paused_us IS NOT NULL)
+        ORDER BY priority, due_us, id LIMIT :count
+        /* postgresql: FOR UPDATE SKIP LOCKED )) */ /* sqlite: ) */
+RETURNING id, token, kind, payload, attempt_count, pardon_count, attempts_max, code_counts, timeout_us,
+          last_attempt_us, tenant, trace, priority, due_us;
+
+-- name: journal_claimed
+INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker)
+SELECT {now_us}, given.id, 'claimed', :queue, given.kind, given.attempt, :owner
+  FROM {given: id text, kind text, attempt integer};
+
+-- name: promote
+-- What has become due may be claimed.
+UPDATE job SET lane = CASE WHEN pardon_count > 0 THEN 'alone' ELSE 'ready' END
+ WHERE id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
+       SELECT id FROM job WHERE state = 'queued' AND lane = 'waiting' AND due_us <= {now_us}
+        ORDER BY due_us LIMIT :count
+        /* postgresql: FOR UPDATE SKIP LOCKED )) */ /* sqlite: ) */
+RETURNING queue;
+
+-- name: next_due
+SELECT min(due_us) - {now_us} FROM job WHERE state = 'queued' AND lane = 'waiting';
+
+-- name: finish
+UPDATE job
+   SET state = 'complete', token = token + 1, finished_us = {now_us}, lease_owner = NULL, cancel_us = NULL
+ WHERE id {among: ids} AND state = 'processing'
+   AND (id, token) IN (SELECT given.id, given.token FROM {given: id text, token bigint})
+RETURNING id;
+
+-- name: keep_result
+-- Only just after `finish`, in the same transaction.
+UPDATE job SET result = :result WHERE id = :id AND state = 'complete';
+
+-- name: retry
+-- Back to the queue with a later due time: retry, snooze, release and reclaim differ in what they give back.
+UPDATE job
+   SET state = 'queued', token = token + 1, due_us = {now_us} + :delay_us, lease_owner = NULL,
+       lane = CASE WHEN :delay_us > 0 THEN 'waiting' WHEN pardon_count + :pardoned > 0 THEN 'alone' ELSE 'ready' END,
+       attempt_count = attempt_count - :returned, pardon_count = pardon_count + :pardoned,
+       code_counts = COALESCE(:code_counts, code_counts), cancel_us = NULL
+ WHERE id = :id AND token = :token AND state = 'processing'
+RETURNING id;
+
+-- name: fail
+UPDATE job
+   SET state = 'failed', token = token + 1, failed_us = {now_us}, lease_owner = NULL, cancel_us = NULL, unique_key = NULL,
+       error_code = :code, error_message = :message, error_technical = :technical, fingerprint = :fingerprint,
+       code_counts = COALESCE(:code_counts, code_counts)
+ WHERE id = :id AND token = :token AND state = 'processing'
+RETURNING id;
+
+-- name: journal_settled
+INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker, code, upstream_status, duration_us, due_us, reason)
+SELECT {now_us}, given.id, given.verb, given.queue, given.kind, given.attempt, :worker, given.code,
+       given.upstream_status, given.duration_us,
+       CASE WHEN given.delay_us IS NULL THEN NULL ELSE {now_us} + given.delay_us END, given.reason
+  FROM {given: id text, verb text, queue text, kind text, attempt integer, code text, upstream_status integer, duration_us bigint, delay_us bigint, reason text};
+
+-- name: held
+SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_counts, last_attempt_us, tenant, lane
+  FROM job WHERE lease_owner = :owner ORDER BY id;
+
+-- name: cancel_queued
+UPDATE job
+   SET state = 'failed', token = token + 1, failed_us = {now_us}, unique_key = NULL,
+       error_code = :code, error_message = :message, error_technical = :technical, fingerprint = :fingerprint
+ WHERE id = :id AND state = 'queued'
+RETURNING id, queue, kind, attempt_count;
+
+-- name: ask_cancel
+-- The worker that holds the job sees this at its next heartbeat.
+UPDATE job SET cancel_us = COALESCE(cancel_us, {now_us}) WHERE id = :id AND state = 'processing'
+RETURNING id, queue, kind, attempt_count;
+
+-- name: cancels
+SELECT id FROM job WHERE lease_owner = :owner AND cancel_us IS NOT NULL;
+
+-- name: show
+SELECT id, tenant, queue, kind, state, lane, priority, due_us, payload, dedupe_key, attempt_count, pardon_count,
+       attempts_max, manual_retry_count, code_counts, timeout_us, lease_owner, token, cancel_us, trace, result,
+       error_code, error_message, error_technical, fingerprint, created_us, started_us, last_attempt_us, finished_us,
+       failed_us,
+       (SELECT lease_until_us FROM worker WHERE worker.id = job.lease_owner) AS lease_until_us
+  FROM job WHERE id = :id;
+
+-- name: outcome
+SELECT state, result, error_code, error_message FROM job WHERE id = :id;
+
+-- name: history
+SELECT id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason
+  FROM journal WHERE subject = :id AND id > :after ORDER BY id LIMIT :count;
+
+-- name: list
+SELECT id, tenant, queue, kind, state, priority, due_us, attempt_count, manual_retry_count, error_code, error_message,
+       created_us, last_attempt_us, finished_us, failed_us
+  FROM job
+ WHERE (CAST(:state AS TEXT) IS NULL OR state = :state) AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
+   AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant) AND (CAST(:code AS TEXT) IS NULL OR error_code = :code)
+   AND (CAST(:before AS TEXT) IS NULL OR id < :before)
+ ORDER BY id DESC LIMIT :count;
+
+-- name: revive
+-- A dead letter goes back to its queue with a clean slate; the journal keeps what was.
+UPDATE job
+   SET state = 'queued', lane = 'ready', token = token + 1, due_us = {now_us}, attempt_count = 0, pardon_count = 0,
+       code_counts = NULL, manual_retry_count = manual_retry_count + 1, failed_us = NULL, unique_key = dedupe_key,
+       error_code = NULL, error_message = NULL, error_technical = NULL, fingerprint = NULL
+ WHERE id = :id AND state = 'failed'
+RETURNING id, queue, kind;
+
+-- name: discard
+DELETE FROM job WHERE id = :id AND state = 'failed' RETURNING id, queue, kind;
+
+-- name: prune_finished
+DELETE FROM job
+ WHERE id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
+       SELECT id FROM job WHERE state = 'complete' AND finished_us < {now_us} - :older_us
+        ORDER BY finished_us LIMIT :count /* postgresql: FOR UPDATE SKIP LOCKED )) */ /* sqlite: ) */;
+
+-- name: prune_journal
+-- The history of what still lives is kept.
+DELETE FROM journal
+ WHERE id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
+       SELECT journal.id FROM journal
+        WHERE at_us < {now_us} - :older_us
+          AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = journal.subject AND job.state <> 'complete')
+        ORDER BY journal.id LIMIT :count /* postgresql: )) */ /* sqlite: ) */;
+
+-- name: depths
+-- Bounded: a queue deeper than `most` is shown as at least that.
+SELECT q.name, q.paused_us, q.paused_reason,
+       (SELECT count(*) FROM (SELECT 1 FROM job WHERE job.state = 'queued' AND job.queue = q.name AND job.lane <> 'waiting'
+                               LIMIT :most) AS ready) AS ready,
+       (SELECT count(*) FROM (SELECT 1 FROM job WHERE job.state = 'queued' AND job.queue = q.name AND job.lane = 'waiting'
+                               LIMIT :most) AS later) AS waiting,
+       (SELECT min(job.due_us) FROM job WHERE job.state = 'queued' AND job.queue = q.name AND job.lane = 'ready'
+           AND job.priority = 0) AS oldest_due_us
+  FROM queue AS q ORDER BY q.name;

@@ -1,0 +1,21 @@
+-- name: register
+INSERT INTO worker (id, host, process, queues, started_us, seen_us, lease_until_us)
+VALUES (:id, :host, :process, :queues, {now_us}, {now_us}, {now_us} + :lease_us);
+
+-- name: renew
+-- Zero rows: the lease ran out and somebody has swept this worker away.
+UPDATE worker SET seen_us = {now_us}, lease_until_us = {now_us} + :lease_us
+ WHERE id = :id AND lease_until_us > {now_us}
+RETURNING id;
+
+-- name: leave
+DELETE FROM worker WHERE id = :id;
+
+-- name: expired
+SELECT id FROM worker WHERE lease_until_us <= {now_us} ORDER BY lease_until_us LIMIT :count
+/* postgresql: FOR UPDATE SKIP LOCKED */;
+
+-- name: list
+SELECT id, host, process, queues, started_us, seen_us, lease_until_us,
+       (SELECT count(*) FROM job WHERE job.lease_owner = worker.id) AS held
+  FROM worker ORDER BY started_us, id;

@@ -1,0 +1,139 @@
+"""SQLite: one writer connection per process, taken in turn, and a reader for each thread.
+
+WAL mode with `synchronous=FULL`: an acknowledgement means on disk. Threads of one process queue for the writer here,
+so they never meet SQLite's own lock; between processes that lock is waited for, patiently.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from holdfast.base import monotonic_s, world
+from holdfast.store.database import Cursor, Execute
+from holdfast.store.statements import Engine
+
+BUSY_S = 30.0
+"""So long a process waits for another one's transaction."""
+STEP_S = 0.002
+"""Between two looks at a lock that another process holds; SQLite's own waits grow to 100 ms and starve the unlucky."""
+MEMORY = ":memory:"
+VERSION_MIN = (3, 38, 0)
+
+
+class SqliteDatabase:
+    """The connections of this process to one file."""
+
+    engine = Engine.SQLITE
+
+    def __init__(self, path: str) -> None:
+        if sqlite3.sqlite_version_info < VERSION_MIN:
+            raise RuntimeError(f"SQLite {sqlite3.sqlite_version} is too old; Holdfast needs 3.38 or later")
+        self._path = path
+        self._turn = threading.RLock()
+        self._local = threading.local()
+        self._open: list[sqlite3.Connection] = []
+        self._process = os.getpid()
+        self._writer: sqlite3.Connection | None = None
+        if path != MEMORY:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Iterator[Execute]:
+        if write or self._path == MEMORY:
+            with self._turn:
+                yield from self._inside(self._write_connection(), "BEGIN IMMEDIATE")
+        else:
+            yield from self._inside(self._read_connection(), "BEGIN")
+
+    @contextmanager
+    def single(self) -> Iterator[Execute]:
+        with self.transaction(write=True) as execute:
+            yield execute
+
+    @contextmanager
+    def script(self, statements: list[str]) -> Iterator[Execute]:
+        with self.transaction(write=True) as execute:
+            for statement in statements:
+                execute(statement, {})
+            yield execute
+
+    def changes(self) -> int:
+        """A number that differs when another connection has committed; cheap enough to look at often."""
+        return int(self._read_connection().execute("PRAGMA data_version").fetchone()[0])
+
+    def close(self) -> None:
+        with self._turn:
+            for connection in self._open:
+                connection.close()
+            self._open.clear()
+            self._writer = None
+            self._local = threading.local()
+
+    def _inside(self, connection: sqlite3.Connection, begin: str) -> Iterator[Execute]:
+        _patiently(connection, begin)
+        try:
+            yield lambda text, parameters: _execute(connection, text, parameters)
+            _patiently(connection, "COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _write_connection(self) -> sqlite3.Connection:
+        self._forget_after_fork()
+        if self._writer is None:
+            self._writer = self._connect()
+        return self._writer
+
+    def _read_connection(self) -> sqlite3.Connection:
+        if self._path == MEMORY:
+            return self._write_connection()
+        self._forget_after_fork()
+        found: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if found is None:
+            found = self._local.connection = self._connect()
+        return found
+
+    def _forget_after_fork(self) -> None:
+        # A connection must not be carried over a fork; the child opens its own.
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._writer = None
+            self._open = []
+            self._local = threading.local()
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=BUSY_S)
+        for pragma in ("synchronous=FULL", "foreign_keys=ON", "temp_store=MEMORY", "cache_size=-65536"):
+            connection.execute(f"PRAGMA {pragma}")
+        if self._path != MEMORY:
+            _patiently(connection, "PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA busy_timeout=0")
+        self._open.append(connection)
+        return connection
+
+
+def _execute(connection: sqlite3.Connection, text: str, parameters: Mapping[str, Any]) -> Cursor:
+    return connection.execute(text, parameters)
+
+
+def _patiently(connection: sqlite3.Connection, text: str) -> None:
+    """Run a statement that may find the file locked by another process."""
+    give_up_s = monotonic_s() + BUSY_S
+    while True:
+        try:
+            connection.execute(text)
+            return
+        except sqlite3.OperationalError as busy:
+            if busy.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+                raise
+            if monotonic_s() >= give_up_s:
+                raise
+        here = world()
+        here.sleep(STEP_S * (0.5 + here.dice()))

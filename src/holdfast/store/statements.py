@@ -1,0 +1,115 @@
+"""SQL is source code: named statements in `.sql` files, one text for both engines.
+
+    -- name: claim            begins a statement
+    :name                     a parameter
+    {now_us}                  the database's clock (the injected clock under test)
+    {among: ids}              a test against a list: `id {among: ids}`
+    {given: id text, n bigint}  a list of rows as a table named `given`
+    /* postgresql: … */       a clause for that engine alone; likewise /* sqlite: … */
+
+Everything is translated once, when the file is loaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Engine(StrEnum):
+    SQLITE = "sqlite"
+    POSTGRESQL = "postgresql"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement in the dialect of one engine."""
+
+    name: str
+    text: str
+    clocked: bool
+    """Whether the caller has to bring `now_us`."""
+    tables: tuple[tuple[str, int], ...]
+    """The parameters that are lists of rows, and how many columns each has."""
+    lists: tuple[str, ...]
+    """The parameters that are lists of values."""
+
+
+class StatementInvalid(ValueError):
+    """A SQL file says something that cannot be translated."""
+
+
+_NAME = re.compile(r"^-- name: *(\S+) *$", re.MULTILINE)
+_ENGINE_CLAUSE = re.compile(r"/\*\s*(sqlite|postgresql):(.*?)\*/", re.DOTALL)
+_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+_AMONG = re.compile(r"\{among: *(\w+)\}")
+_GIVEN = re.compile(r"\{(\w+): *(\w+ \w+(?:, *\w+ \w+)*)\}")
+_PARAMETER = re.compile(r"'(?:[^']|'')*'|::\w+|:([a-z_]\w*)")
+_DATABASE_CLOCK = "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)"
+
+
+def parse(source: str, engine: Engine, *, prefix: str, database_clock: bool) -> Iterator[Statement]:
+    """Every statement of a file, in the engine's own dialect.
+
+    Raises:
+        StatementInvalid: text before the first name, or a name that stands twice.
+    """
+    parts = _NAME.split(source)
+    if _COMMENT.sub("", parts[0]).strip():
+        raise StatementInvalid(f"{prefix}: SQL stands before the first `-- name:`")
+    seen: set[str] = set()
+    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+        if name in seen:
+            raise StatementInvalid(f"{prefix}: {name} stands twice")
+        seen.add(name)
+        yield translate(f"{prefix}.{name}", text, engine, database_clock=database_clock)
+
+
+def translate(name: str, text: str, engine: Engine, *, database_clock: bool) -> Statement:
+    """One statement in the engine's own dialect."""
+    text = _ENGINE_CLAUSE.sub(lambda found: found[2] if found[1] == engine else "", text)
+    text = _COMMENT.sub("", text).strip().removesuffix(";")
+    text, clocked = _with_clock(text, engine, database_clock=database_clock)
+    lists = tuple(found[1] for found in _AMONG.finditer(text))
+    text = _AMONG.sub(lambda found: _among(found[1], engine), text)
+    tables = {found[1]: len(found[2].split(",")) for found in _GIVEN.finditer(text)}
+    text = _GIVEN.sub(lambda found: _table(found[1], found[2], engine), text)
+    if engine is Engine.POSTGRESQL:
+        text = _PARAMETER.sub(_psycopg_parameter, text.replace("%", "%%"))
+    return Statement(name, re.sub(r"\s+", " ", text), clocked, tuple(tables.items()), tuple(dict.fromkeys(lists)))
+
+
+def _with_clock(text: str, engine: Engine, *, database_clock: bool) -> tuple[str, bool]:
+    if "{now_us}" not in text:
+        return text, False
+    if engine is Engine.POSTGRESQL and database_clock:
+        return text.replace("{now_us}", _DATABASE_CLOCK), False
+    return text.replace("{now_us}", ":now_us"), True
+
+
+def _among(name: str, engine: Engine) -> str:
+    if engine is Engine.POSTGRESQL:
+        return f"= ANY(:{name})"
+    return f"IN (SELECT value FROM json_each(:{name}))"  # noqa: S608 - built from our own files
+
+
+def _table(name: str, columns: str, engine: Engine) -> str:
+    pairs = [column.split() for column in columns.split(",")]
+    names = [column for column, _ in pairs]
+    if engine is Engine.POSTGRESQL:
+        arrays = ", ".join(f":{name}_{number}::{kind}[]" for number, (_, kind) in enumerate(pairs))
+        return f"unnest({arrays}) AS {name}({', '.join(names)})"
+    parts = ", ".join(f"json_extract(value, '$[{number}]') AS {column}" for number, column in enumerate(names))
+    return f"(SELECT {parts} FROM json_each(:{name})) AS {name}"  # noqa: S608 - built from our own files
+
+
+def _psycopg_parameter(found: re.Match[str]) -> str:
+    return f"%({found[1]})s" if found[1] else found[0]
+
+
+def scripts(source: str, engine: Engine) -> Iterable[str]:
+    """The statements of a migration, which have no names and no parameters."""
+    text = _ENGINE_CLAUSE.sub(lambda found: found[2] if found[1] == engine else "", source)
+    return [part.strip() for part in _COMMENT.sub("", text).split(";") if part.strip()]

@@ -1,0 +1,166 @@
+"""The store: one place where everything durable is remembered.
+
+A unit of work is one function, given to `atomic`; it happens whole or not at all. What the database rolled back is
+run again here; what may or may not have happened is run again only if the phase says that it may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import resources
+from typing import Any, TypeVar
+
+from holdfast.base import world
+from holdfast.catalog.classify import DEFAULT_CLASSIFIER
+from holdfast.catalog.core import DATABASE_CONNECTION_ERROR, TRANSACTION_ROLLED_BACK
+from holdfast.catalog.durable import COMMIT_UNKNOWN
+from holdfast.catalog.failure import Failure
+from holdfast.store.address import Address, read_address
+from holdfast.store.database import CommitUnknown, Database, Execute
+from holdfast.store.joining import executor
+from holdfast.store.migrate import migrate
+from holdfast.store.statements import Engine, Statement, parse
+from holdfast.store.transaction import Tx
+
+T = TypeVar("T")
+
+ROLLBACK_TRIES = 12
+CONNECT_TRIES = 4
+TRY_S = 0.02
+_AGAIN = {TRANSACTION_ROLLED_BACK.code: ROLLBACK_TRIES, DATABASE_CONNECTION_ERROR.code: CONNECT_TRIES}
+
+
+class Store:
+    """Transactions on one database, by named statements."""
+
+    def __init__(self, address: Address, database: Database, *, database_clock: bool = True) -> None:
+        self.address = address
+        self.database = database
+        self._database_clock = database_clock
+        self._statements: dict[str, Statement] = {}
+        self._wakes: list[Callable[[], None]] = []
+        self.load("holdfast.store")
+
+    @classmethod
+    def open(cls, url: str | None = None, *, database_clock: bool = True, pool_max: int = 16) -> Store:
+        """Open `sqlite:///path` or `postgresql://…`; without one, `HOLDFAST_DATABASE` or the embedded default.
+
+        Args:
+            database_clock: False reads the injected clock also on PostgreSQL, for tests in virtual time.
+        """
+        address = read_address(url)
+        if address.engine is Engine.SQLITE:
+            from holdfast.store.sqlite import SqliteDatabase
+
+            return cls(address, SqliteDatabase(address.target), database_clock=database_clock)
+        from holdfast.store.postgresql import PostgresqlDatabase
+
+        return cls(address, PostgresqlDatabase(address.target, pool_max=pool_max), database_clock=database_clock)
+
+    @property
+    def engine(self) -> Engine:
+        return self.database.engine
+
+    def load(self, package: str) -> None:
+        """Read the `sql` folder of a package; statements are named `file.statement`."""
+        for file in resources.files(package).joinpath("sql").iterdir():
+            if file.name.endswith(".sql"):
+                prefix = file.name.removesuffix(".sql")
+                for statement in parse(
+                    file.read_text("utf-8"), self.engine, prefix=prefix, database_clock=self._database_clock
+                ):
+                    self._statements[statement.name] = statement
+
+    def migrate(self, package: str = "holdfast.store", *, system: str = "core") -> list[str]:
+        """Bring the schema up to date; the names of the migrations that ran. Safe when many processes start at once."""
+        return migrate(self.database, package, system)
+
+    def atomic(self, phase: Callable[[Tx], T], *, write: bool = True, repeatable: bool = False) -> T:
+        """Run the phase in one transaction and commit.
+
+        Args:
+            repeatable: the phase has one effect however often it runs, so it may run again after a lost reply.
+
+        Raises:
+            Failure: the database's error under its catalog code; COMMIT_UNKNOWN when nobody can tell whether it
+                happened.
+        """
+        return self._tried(lambda: self._once(phase, write=write), repeatable=repeatable)
+
+    def single(self, name: str, /, *, repeatable: bool = False, **parameters: Any) -> list[tuple[Any, ...]]:
+        """Run one statement that is a transaction of its own; the cheapest way to write."""
+
+        def once() -> list[tuple[Any, ...]]:
+            with self.database.single() as execute:
+                return self._tx(execute).rows(name, **dict(parameters))
+
+        return self._tried(once, repeatable=repeatable)
+
+    async def atomic_async(self, phase: Callable[[Tx], T], *, write: bool = True, repeatable: bool = False) -> T:
+        """The one door for coroutines: the same, in a thread."""
+        import asyncio
+
+        return await asyncio.to_thread(self.atomic, phase, write=write, repeatable=repeatable)
+
+    def join(self, connection: Any) -> Tx:
+        """A transaction that the caller commits: sqlite3, psycopg, or SQLAlchemy's Connection or Session.
+
+        Raises:
+            JoinRefused: the connection is none of these, or of another engine.
+        """
+        return self._tx(executor(connection, self.engine), joined=True)
+
+    def on_wake(self, tell: Callable[[], None]) -> None:
+        """Call this when something was enqueued through this store."""
+        self._wakes.append(tell)
+
+    def off_wake(self, tell: Callable[[], None]) -> None:
+        """No longer."""
+        self._wakes.remove(tell)
+
+    def woken(self, queue: str) -> None:  # noqa: ARG002 - listeners of this process look at all their queues
+        """Something was committed to the queue."""
+        for tell in self._wakes:
+            tell()
+
+    def close(self) -> None:
+        """Give every connection back."""
+        self.database.close()
+
+    def _tx(self, execute: Execute, *, joined: bool = False) -> Tx:
+        return Tx(execute, self._statements, self.engine, joined=joined)
+
+    def _once(self, phase: Callable[[Tx], T], *, write: bool) -> T:
+        with self.database.transaction(write=write) as execute:
+            tx = self._tx(execute)
+            result = phase(tx)
+        for follow in tx.after_commit:
+            follow()
+        return result
+
+    def _tried(self, once: Callable[[], T], *, repeatable: bool) -> T:
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return once()
+            except Failure:
+                raise
+            except CommitUnknown as unknown:
+                if not repeatable or tries >= CONNECT_TRIES:
+                    raise COMMIT_UNKNOWN() from unknown.__cause__
+            except Exception as error:
+                failure = _database_failure(error)
+                if failure is None:
+                    raise
+                if tries >= _AGAIN.get(failure.code, 1):
+                    raise failure from error
+            here = world()
+            here.sleep(TRY_S * tries * (0.5 + here.dice()))
+
+
+def _database_failure(error: Exception) -> Failure | None:
+    """The failure that a driver's error is; None for the phase's own exceptions."""
+    if type(error).__module__.split(".")[0] not in {"sqlite3", "psycopg", "psycopg_pool", "sqlalchemy"}:
+        return None
+    return DEFAULT_CLASSIFIER.classify(error)

@@ -1,0 +1,89 @@
+"""A job as it is asked for, as it is claimed, and as its handler sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from holdfast.base import Json
+
+if TYPE_CHECKING:
+    from holdfast.store import Tx
+
+DEFAULT_QUEUE = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """Work to be done once, later, by whichever worker has time."""
+
+    kind: str
+    payload: Json = None
+    queue: str = DEFAULT_QUEUE
+    priority: int = 0
+    """Lower goes first."""
+    delay_s: float = 0.0
+    dedupe_key: str | None = None
+    """While a job with this key is queued, processing or complete, it is returned instead of a second one."""
+    unique_s: float | None = None
+    """How long the key keeps others out; without it, as long as the job exists and has not failed."""
+    attempts: int | None = None
+    """All attempts, instead of the handler's own rule."""
+    timeout_s: float | None = None
+    tenant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """The job that does the work: a new one, or the twin that was there already."""
+
+    id: str
+    created: bool
+
+
+class JobLost(Exception):
+    """The job is no longer this worker's: its lease ran out, and what was done here must not be committed."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """A claimed job, as its handler sees it."""
+
+    id: str
+    token: int
+    queue: str
+    kind: str
+    text: str = field(repr=False)
+    """The payload as stored."""
+    attempt: int
+    """Which attempt this is, the first being 1; one that a dying worker took along is not counted."""
+    attempt_count: int
+    attempts_max: int | None
+    code_counts: str | None
+    timeout_us: int | None
+    claimed_us: int
+    tenant: str
+    trace: str | None
+    worker: str
+    finished: bool = False
+    """Whether the handler has finished the job inside its own transaction."""
+    cancelled: bool = False
+    """Whether somebody asked to stop; a long handler looks now and then."""
+
+    @property
+    def payload(self) -> Json:
+        """What was enqueued."""
+        import json
+
+        return json.loads(self.text)
+
+    def finish(self, tx: Tx, result: Json = None) -> None:
+        """Complete the job inside the handler's own transaction: its writes and the completion commit together.
+
+        Raises:
+            JobLost: the lease ran out; roll back, another worker does the work.
+        """
+        from holdfast.worker.ledger import finish_within
+
+        finish_within(tx, self, result)
+        self.finished = True

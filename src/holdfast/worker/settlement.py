@@ -1,0 +1,144 @@
+"""How an attempt ended, as a value, and what follows from it. Nothing here touches the store."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdfast.base import digest, encode, limits, world
+from holdfast.catalog import Failure
+from holdfast.catalog.durable import JOB_CANCELLED
+from holdfast.lifecycle import Answer, Cancel, RetryAfter, RetryIn, Snooze
+from holdfast.policy import Backoff, Retry, Spread, decide
+from holdfast.worker.job import Job
+
+JOB_RETRY = Retry(attempts=3, attempts_unknown=3, backoff=Backoff.listed(5, 15, 45, jitter=Spread(0.2)))
+"""How jobs are retried unless their handler or their code says otherwise."""
+
+_VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|\b[0-9a-fA-F-]{8,}\b|\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What is to be written about one attempt."""
+
+    job: Job
+    verb: str
+    """The move: finish, retry, snooze, release, fail or cancel."""
+    result: str | None = None
+    code: str | None = None
+    message: str | None = None
+    technical: str | None = None
+    fingerprint: str | None = None
+    code_counts: str | None = None
+    upstream_status: int | None = None
+    delay_us: int | None = None
+    returned: int = 0
+    """How many attempts are given back."""
+    pardoned: int = 0
+    """How many attempts are not held against the job."""
+    duration_us: int | None = None
+    reason: str | None = None
+    blamed: bool = False
+    """Whether the failure speaks against what the job calls; a breaker counts those."""
+
+
+def finished(job: Job, result: Any, duration_us: int) -> Settlement:
+    """The handler has done its work."""
+    text = None if result is None else encode(result)
+    return Settlement(job=job, verb="finish", result=text, duration_us=duration_us)
+
+
+def answered(job: Job, answer: Answer, duration_us: int) -> Settlement:
+    """The handler asked for something else than success or failure."""
+    match answer:
+        case Snooze(delay_s, reason):
+            return Settlement(
+                job=job, verb="snooze", delay_us=_us(delay_s), returned=1, reason=reason, duration_us=duration_us
+            )
+        case RetryIn(delay_s, reason):
+            return Settlement(job=job, verb="retry", delay_us=_us(delay_s), reason=reason, duration_us=duration_us)
+        case Cancel(reason):
+            return cancelled(job, reason, duration_us)
+
+
+def cancelled(job: Job, reason: str, duration_us: int | None) -> Settlement:
+    """The work is no longer wanted."""
+    return _failed(job, "cancel", JOB_CANCELLED(), None, duration_us, reason)
+
+
+def released(job: Job, reason: str) -> Settlement:
+    """The worker stops; the job goes back as if it had not been touched."""
+    return Settlement(job=job, verb="release", delay_us=0, returned=1, reason=reason)
+
+
+def failed(job: Job, failure: Failure, retry: Retry | None, duration_us: int | None, *, blamed: bool) -> Settlement:
+    """The attempt failed; the code's rule and the handler's decide whether another follows."""
+    whole = retry or JOB_RETRY
+    if job.attempts_max is not None:
+        whole = replace(whole, attempts=job.attempts_max, attempts_unknown=job.attempts_max)
+    counts = _counts(job, failure.code)
+    decision = decide(
+        whole,
+        failure,
+        job.attempt,
+        0.0,
+        limits().delay_s_max,
+        world().dice,
+        code_attempt=counts[failure.code],
+    )
+    if not isinstance(decision, RetryAfter):
+        settlement = _failed(job, "fail", failure, encode(counts), duration_us, str(decision.reason))
+        return replace(settlement, blamed=blamed)
+    return Settlement(
+        job=job,
+        verb="retry",
+        code=failure.code,
+        code_counts=encode(counts),
+        upstream_status=_upstream_status(failure),
+        delay_us=_us(decision.delay_s),
+        duration_us=duration_us,
+        reason=failure.technical,
+        blamed=blamed,
+    )
+
+
+def fingerprint(code: str, kind: str, message: str) -> str:
+    """The same for failures that differ only in numbers, ids and quoted names."""
+    return digest([code, kind, _VARIABLE.sub("…", message)])[:16]
+
+
+def _failed(
+    job: Job, verb: str, failure: Failure, counts: str | None, duration_us: int | None, reason: str
+) -> Settlement:
+    technical = failure.technical
+    return Settlement(
+        job=job,
+        verb=verb,
+        code=failure.code,
+        message=failure.message,
+        technical=technical,
+        fingerprint=fingerprint(failure.code, job.kind, technical),
+        code_counts=counts,
+        upstream_status=_upstream_status(failure),
+        duration_us=duration_us,
+        reason=reason if verb == "cancel" else f"{reason}: {technical}",
+    )
+
+
+def _counts(job: Job, code: str) -> dict[str, int]:
+    import json
+
+    counts: dict[str, int] = json.loads(job.code_counts) if job.code_counts else {}
+    counts[code] = counts.get(code, 0) + 1
+    return counts
+
+
+def _upstream_status(failure: Failure) -> int | None:
+    status = failure.details.get("upstream_status")
+    return status if isinstance(status, int) else None
+
+
+def _us(seconds: float) -> int:
+    return int(max(0.0, min(seconds, limits().delay_s_max)) * 1_000_000)

@@ -1,0 +1,118 @@
+"""Wake-ups: a worker need not wait for its next look at the queue. They may be lost; polling is the contract.
+
+The enqueuer tells after its commit, from a thread of its own and not more often than every few milliseconds: a
+notification for each insert would make every commit of the database wait in line.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.base import world
+from holdfast.catalog import Failure
+from holdfast.store import Engine, Store
+
+if TYPE_CHECKING:
+    from holdfast.store.postgresql import PostgresqlDatabase
+    from holdfast.store.sqlite import SqliteDatabase
+
+CHANNEL = "holdfast"
+DEBOUNCE_S = 0.005
+LOOK_S = 0.02
+"""How often a worker looks whether another process has written to the SQLite file."""
+LISTEN_S = 1.0
+RECONNECT_S = 1.0
+
+
+class Notifier:
+    """Tells workers that a queue has work. Telling never fails and never waits."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._queues: set[str] = set()
+        self._something = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def wake(self, queue: str) -> None:
+        """Work was committed to this queue."""
+        self._store.woken(queue)
+        if self._store.engine is not Engine.POSTGRESQL:
+            return  # other processes see the file change
+        with self._lock:
+            self._queues.add(queue)
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._run, name="holdfast-notify", daemon=True)
+                self._thread.start()
+        self._something.set()
+
+    def close(self) -> None:
+        """Send what is left, and stop."""
+        self._closed = True
+        self._something.set()
+        if self._thread is not None:
+            self._thread.join(timeout=LISTEN_S)
+
+    def _run(self) -> None:
+        while not self._closed or self._queues:
+            self._something.wait()
+            self._something.clear()
+            self._send()
+            world().sleep(DEBOUNCE_S)
+
+    def _send(self) -> None:
+        with self._lock:
+            queues, self._queues = self._queues, set()
+        try:
+            for queue in queues:
+                self._store.single("store.notify", channel=CHANNEL, queue=queue)
+        except Failure:
+            return  # the workers poll anyway
+
+
+class Listener:
+    """Calls back when somebody, here or in another process, may have enqueued something."""
+
+    def __init__(self, store: Store, tell: Callable[[], None]) -> None:
+        self._store = store
+        self._tell = tell
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="holdfast-listen", daemon=True)
+
+    def start(self) -> None:
+        self._store.on_wake(self._tell)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._store.off_wake(self._tell)
+        self._stopping.set()
+        self._thread.join(timeout=2 * LISTEN_S)
+
+    def _run(self) -> None:
+        if self._store.engine is Engine.SQLITE:
+            self._look(self._store.database)  # type: ignore[arg-type]  # the engine says which it is
+            return
+        while not self._stopping.is_set():
+            try:
+                self._listen(self._store.database)  # type: ignore[arg-type]  # the engine says which it is
+            except Exception:  # noqa: BLE001 - whatever broke the connection, a new one is tried; polling goes on
+                self._stopping.wait(RECONNECT_S)
+
+    def _look(self, database: SqliteDatabase) -> None:
+        last = database.changes()
+        while not self._stopping.wait(LOOK_S):
+            now = database.changes()
+            if now != last:
+                last = now
+                self._tell()
+
+    def _listen(self, database: PostgresqlDatabase) -> None:
+        with database.connect() as connection:
+            connection.execute(f"LISTEN {CHANNEL}")
+            self._tell()  # something may have come while nobody listened
+            while not self._stopping.is_set():
+                for _ in connection.notifies(timeout=LISTEN_S, stop_after=1):
+                    self._tell()
