@@ -50,6 +50,7 @@ class Catalog:
         related: tuple[str, ...] = (),
         severity: Severity = Severity.NONE,
         documentation_url: str = "",
+        replayed: bool | None = None,
     ) -> Fault:
         """Declare a fault; the same declaration again is the same fault.
 
@@ -71,6 +72,7 @@ class Catalog:
                 related=related,
                 severity=severity,
                 documentation_url=documentation_url or self._address(code),
+                replayed=replayed,
                 overlay=self._overlay,
                 catalog=self.name,
             )

@@ -69,6 +69,8 @@ class Fault:
     related: tuple[str, ...] = ()
     severity: Severity = Severity.NONE
     documentation_url: str = ""
+    replayed: bool | None = None
+    """Under an idempotency key: True answers repeats with this occurrence, False runs them anew, None as `retry` says."""
     overlay: dict[str, RetryRule | bool] = field(default_factory=dict, compare=False, repr=False)
     """Rules of the catalog's policy file; they win over the declared one."""
     catalog: str = field(default="", compare=False, repr=False)

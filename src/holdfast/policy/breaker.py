@@ -1,7 +1,8 @@
 """Breaker: stop calling what keeps failing, and find out by a few probes when it works again.
 
 `Breaker` is the rule, a value; `Circuit` is its state in this process. Time is an argument of every method.
-Always true: in `half_open` at most `probes` calls are let through at once, however many ask at the same moment.
+Always true: in `half_open` at most `probes` calls are let through at once, however many ask at the same moment; one
+that has not reported for `open_s` counts as lost, and its place may be taken. A breaker opens on a failure only.
 """
 
 from __future__ import annotations
@@ -27,9 +28,13 @@ class Breaker:
     """Open at `failure_ratio` of at least `calls_min` calls in the last `window_s`; probe after `open_s`."""
 
     failure_ratio: float = 0.5
+    """So great a share of the calls in the window must have failed."""
     calls_min: int = 10
+    """Fewer calls in the window say too little to open it."""
     window_s: float = 120.0
+    """Calls older than this, and a tenth of it, are forgotten."""
     open_s: float = 30.0
+    """How long nothing is called; a probe that is out for longer counts as lost."""
     probes: int = 1
     """So many probes must succeed, and no more are let through, before it closes."""
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.store.database import Cursor, Execute
+from holdfast.store.sqlite import executor_on
 from holdfast.store.statements import Engine
 
 
@@ -20,15 +21,13 @@ def executor(connection: Any, engine: Engine) -> Execute:
     Raises:
         JoinRefused: with what is accepted.
     """
-    package = type(connection).__module__.split(".")[0]
     if isinstance(connection, sqlite3.Connection) and engine is Engine.SQLITE:
         return _on_sqlite(connection)
-    if package == "psycopg" and engine is Engine.POSTGRESQL:
+    if type(connection).__module__.split(".")[0] == "psycopg" and engine is Engine.POSTGRESQL:
         return _on_psycopg(connection)
-    if package == "sqlalchemy" or hasattr(connection, "exec_driver_sql"):
-        return _on_sqlalchemy(connection, engine)
-    session = getattr(connection, "connection", None)
-    if callable(session) and hasattr(connection, "get_bind"):
+    if hasattr(connection, "get_bind") and callable(getattr(connection, "connection", None)):
+        return _on_sqlalchemy(connection.connection(), engine)
+    if hasattr(connection, "exec_driver_sql"):
         return _on_sqlalchemy(connection, engine)
     raise JoinRefused(
         f"cannot join {type(connection).__module__}.{type(connection).__qualname__} on a {engine} store; "
@@ -37,22 +36,18 @@ def executor(connection: Any, engine: Engine) -> Execute:
 
 
 def _on_sqlite(connection: sqlite3.Connection) -> Execute:
-    def execute(text: str, parameters: Mapping[str, Any]) -> Cursor:
-        if not connection.in_transaction:
-            # In autocommit mode each statement would commit by itself, and nothing could be rolled back.
-            connection.execute("BEGIN IMMEDIATE")
-        cursor = connection.cursor()
-        cursor.row_factory = None
-        return cursor.execute(text, parameters)
-
-    return execute
+    if not connection.in_transaction:
+        # In autocommit mode each statement would commit by itself, and nothing could be rolled back.
+        connection.execute("BEGIN IMMEDIATE")
+    return executor_on(connection)
 
 
 def _on_psycopg(connection: Any) -> Execute:
+    from psycopg.pq import TransactionStatus
     from psycopg.rows import tuple_row
 
     def execute(text: str, parameters: Mapping[str, Any]) -> Cursor:
-        if connection.autocommit and connection.info.transaction_status == 0:
+        if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
             raise JoinRefused("the connection is in autocommit mode outside a transaction: nothing could be joined")
         cursor: Cursor = connection.cursor(row_factory=tuple_row).execute(text, parameters)
         return cursor
@@ -61,15 +56,10 @@ def _on_psycopg(connection: Any) -> Execute:
 
 
 def _on_sqlalchemy(connection: Any, engine: Engine) -> Execute:
-    here = connection.connection() if hasattr(connection, "get_bind") else connection
-    if here.dialect.name != engine:
-        raise JoinRefused(f"cannot join a {here.dialect.name} connection on a {engine} store")
-
-    def execute(text: str, parameters: Mapping[str, Any]) -> Cursor:
-        result = here.exec_driver_sql(text, dict(parameters))
-        return _Result(result)
-
-    return execute
+    if connection.dialect.name != engine:
+        raise JoinRefused(f"cannot join a {connection.dialect.name} connection on a {engine} store")
+    # Through SQLAlchemy itself, so that its own bookkeeping knows that a transaction has begun.
+    return lambda text, parameters: _Result(connection.exec_driver_sql(text, dict(parameters)))
 
 
 class _Result:

@@ -78,7 +78,7 @@ class SqliteDatabase:
     def _inside(self, connection: sqlite3.Connection, begin: str) -> Iterator[Execute]:
         _patiently(connection, begin)
         try:
-            yield lambda text, parameters: _execute(connection, text, parameters)
+            yield executor_on(connection)
             _patiently(connection, "COMMIT")
         except BaseException:
             if connection.in_transaction:
@@ -119,8 +119,15 @@ class SqliteDatabase:
         return connection
 
 
-def _execute(connection: sqlite3.Connection, text: str, parameters: Mapping[str, Any]) -> Cursor:
-    return connection.execute(text, parameters)
+def executor_on(connection: sqlite3.Connection) -> Execute:
+    """Statements on one connection, also on one of the user's; rows are plain tuples."""
+
+    def execute(text: str, parameters: Mapping[str, Any]) -> Cursor:
+        cursor = connection.cursor()
+        cursor.row_factory = None
+        return cursor.execute(text, parameters)
+
+    return execute
 
 
 def _patiently(connection: sqlite3.Connection, text: str) -> None:

@@ -4,7 +4,7 @@
     :name                     a parameter
     {now_us}                  the database's clock (the injected clock under test)
     {among: ids}              a test against a list: `id {among: ids}`
-    {given: id text, n bigint}  a list of rows as a table named `given`
+    {given: id text, n bigint}  many rows as a table named `given`; such a statement is run with `Tx.many`
     /* postgresql: … */       a clause for that engine alone; likewise /* sqlite: … */
 
 Everything is translated once, when the file is loaded.
@@ -31,10 +31,10 @@ class Statement:
     text: str
     clocked: bool
     """Whether the caller has to bring `now_us`."""
-    tables: tuple[tuple[str, int], ...]
-    """The parameters that are lists of rows, and how many columns each has."""
-    lists: tuple[str, ...]
+    lists: tuple[str, ...] = ()
     """The parameters that are lists of values."""
+    columns: tuple[str, ...] = ()
+    """The types of the columns of `given`, where the statement is for many rows."""
 
 
 class StatementInvalid(ValueError):
@@ -45,7 +45,7 @@ _NAME = re.compile(r"^-- name: *(\S+) *$", re.MULTILINE)
 _ENGINE_CLAUSE = re.compile(r"/\*\s*(sqlite|postgresql):(.*?)\*/", re.DOTALL)
 _COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 _AMONG = re.compile(r"\{among: *(\w+)\}")
-_GIVEN = re.compile(r"\{(\w+): *(\w+ \w+(?:, *\w+ \w+)*)\}")
+_GIVEN = re.compile(r"\{given: *(\w+ \w+(?:, *\w+ \w+)*)\}")
 _PARAMETER = re.compile(r"'(?:[^']|'')*'|::\w+|:([a-z_]\w*)")
 _DATABASE_CLOCK = "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)"
 
@@ -72,13 +72,15 @@ def translate(name: str, text: str, engine: Engine, *, database_clock: bool) -> 
     text = _ENGINE_CLAUSE.sub(lambda found: found[2] if found[1] == engine else "", text)
     text = _COMMENT.sub("", text).strip().removesuffix(";")
     text, clocked = _with_clock(text, engine, database_clock=database_clock)
-    lists = tuple(found[1] for found in _AMONG.finditer(text))
+    lists = tuple(dict.fromkeys(found[1] for found in _AMONG.finditer(text)))
     text = _AMONG.sub(lambda found: _among(found[1], engine), text)
-    tables = {found[1]: len(found[2].split(",")) for found in _GIVEN.finditer(text)}
-    text = _GIVEN.sub(lambda found: _table(found[1], found[2], engine), text)
+    given = _GIVEN.search(text)
+    columns = [tuple(column.split()) for column in given[1].split(",")] if given else []
+    if columns:
+        text = _GIVEN.sub(lambda _: _table(columns, engine), text)
     if engine is Engine.POSTGRESQL:
         text = _PARAMETER.sub(_psycopg_parameter, text.replace("%", "%%"))
-    return Statement(name, re.sub(r"\s+", " ", text), clocked, tuple(tables.items()), tuple(dict.fromkeys(lists)))
+    return Statement(name, re.sub(r"\s+", " ", text), clocked, lists, tuple(kind for _, kind in columns))
 
 
 def _with_clock(text: str, engine: Engine, *, database_clock: bool) -> tuple[str, bool]:
@@ -95,14 +97,12 @@ def _among(name: str, engine: Engine) -> str:
     return f"IN (SELECT value FROM json_each(:{name}))"  # noqa: S608 - built from our own files
 
 
-def _table(name: str, columns: str, engine: Engine) -> str:
-    pairs = [column.split() for column in columns.split(",")]
-    names = [column for column, _ in pairs]
+def _table(columns: list[tuple[str, ...]], engine: Engine) -> str:
     if engine is Engine.POSTGRESQL:
-        arrays = ", ".join(f":{name}_{number}::{kind}[]" for number, (_, kind) in enumerate(pairs))
-        return f"unnest({arrays}) AS {name}({', '.join(names)})"
-    parts = ", ".join(f"json_extract(value, '$[{number}]') AS {column}" for number, column in enumerate(names))
-    return f"(SELECT {parts} FROM json_each(:{name})) AS {name}"  # noqa: S608 - built from our own files
+        arrays = ", ".join(f":given_{number}::{kind}[]" for number, (_, kind) in enumerate(columns))
+        return f"unnest({arrays}) AS given({', '.join(name for name, _ in columns)})"
+    parts = ", ".join(f"value ->> {number} AS {name}" for number, (name, _) in enumerate(columns))
+    return f"(SELECT {parts} FROM json_each(:given)) AS given"  # noqa: S608 - built from our own files
 
 
 def _psycopg_parameter(found: re.Match[str]) -> str:

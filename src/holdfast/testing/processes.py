@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from holdfast.base import REAL
 
-END_WAIT_S = 3.0
+END_WAIT_S = 20.0
 POLL_S = 0.01
 IPC_RMID = 0
 SENTINEL = """
@@ -124,7 +124,7 @@ class Child:
         # A stopped parent starts no more children and reaps none, so no number in the list can be someone else's.
         self._process.send_signal(signal.SIGSTOP)
         for pid in children(self.pid):
-            pass
+            _signal(pid, signal.SIGKILL)
         self._process.kill()
         self.wait()
 

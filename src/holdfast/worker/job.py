@@ -83,7 +83,8 @@ class Job:
         Raises:
             JobLost: the lease ran out; roll back, another worker does the work.
         """
+        from holdfast.worker.attempt import result_text
         from holdfast.worker.ledger import finish_within
 
-        finish_within(tx, self, result)
+        finish_within(tx, self, None if result is None else result_text(result))
         self.finished = True

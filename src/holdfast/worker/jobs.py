@@ -177,11 +177,8 @@ class Jobs:
                 if tx.row("job.outcome", id=job_id) is None:
                     raise JOB_NOT_FOUND(job_id=job_id)
                 return False
-            tx.run(
-                "job.journal_settled",
-                worker="",
-                given=[(job_id, verb, stopped[1], stopped[2], stopped[3], failure.code, None, None, None, None)],
-            )
+            event = (job_id, verb, stopped[1], stopped[2], stopped[3], failure.code, None, None, None, None)
+            tx.many("job.journal_settled", [event], worker="")
             return True
 
         return self.store.atomic(phase)
@@ -218,13 +215,12 @@ class Jobs:
             self._known_queues.add(queue)
 
 
-def _insert_new(tx: Tx, rows: Sequence[Prepared]) -> set[str]:
-    """Insert the rows that are new, with their events; their ids."""
-    made = {row[0] for row in tx.rows("job.enqueue", given=rows)}
-    if made:
-        events = [(row[0], row[2], row[3], row[5]) for row in rows if row[0] in made]
-        tx.run("job.journal_enqueued", given=events)
-    return made
+def _insert_new(tx: Tx, rows: Sequence[Prepared]) -> bool:
+    """Insert the rows with their events; False when they were there already, or a twin keeps the only one out."""
+    if tx.many("job.enqueue", rows) == 0:
+        return False
+    tx.many("job.journal_enqueued", [(row[0], row[2], row[3], row[5]) for row in rows])
+    return True
 
 
 def _enqueue(tx: Tx, rows: Sequence[Prepared]) -> list[Enqueued]:

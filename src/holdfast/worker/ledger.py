@@ -15,7 +15,7 @@ from holdfast.catalog.durable import JOB_PAYLOAD_TOO_LARGE, WORKER_LOST
 from holdfast.policy import Retry
 from holdfast.store import Tx
 from holdfast.worker.job import Job, JobLost
-from holdfast.worker.settlement import Settlement, failed, finished, released
+from holdfast.worker.settlement import Settlement, failed, released
 
 LANE_READY = "ready"
 LANE_WAITING = "waiting"
@@ -29,8 +29,14 @@ _PAST = {
     "reclaim": "reclaimed",
     "fail": "failed",
     "cancel": "cancelled",
-    "lose": "settled_late",
 }
+LATE = "settled_late"
+"""A settlement that came after the lease was lost: it is written down and changes nothing."""
+
+Finished = tuple[Job, str | None, int | None]
+"""A job that is done, its result as JSON text, and how long it took in microseconds."""
+Event = tuple[Any, ...]
+"""A row of the journal: subject, verb, queue, kind, attempt, code, upstream status, duration, delay, reason."""
 
 
 def claim(tx: Tx, *, queue: str, worker: str, count: int, lane: str = LANE_READY) -> list[Job]:
@@ -40,7 +46,7 @@ def claim(tx: Tx, *, queue: str, worker: str, count: int, lane: str = LANE_READY
         return []
     # The order of RETURNING means nothing: put them back in the order of the queue.
     rows.sort(key=_queue_order)
-    tx.run("job.journal_claimed", queue=queue, owner=worker, given=[(row[0], row[2], row[4]) for row in rows])
+    tx.many("job.journal_claimed", [(row[0], row[2], row[4]) for row in rows], queue=queue, owner=worker)
     return [
         Job(
             id=row[0],
@@ -62,28 +68,31 @@ def claim(tx: Tx, *, queue: str, worker: str, count: int, lane: str = LANE_READY
     ]
 
 
-def settle(tx: Tx, worker: str, settlements: Sequence[Settlement]) -> list[Settlement]:
-    """Write down how attempts ended, each once for its token; the ones that were lost are returned."""
-    done = _finish(tx, [one for one in settlements if one.verb == "finish"])
-    done |= {one.job.id for one in settlements if one.verb != "finish" and _move(tx, one)}
-    lost = [one for one in settlements if one.job.id not in done]
-    kept = (
-        settlements if not lost else [one if one.job.id in done else replace(one, verb="lose") for one in settlements]
+def settle(
+    tx: Tx, worker: str, finished: Sequence[Finished], settlements: Sequence[Settlement] = ()
+) -> tuple[list[Finished], list[Settlement]]:
+    """Write down how attempts ended, each once for its token; what was lost is returned."""
+    done = _finish(tx, finished)
+    moved = {one.job.id for one in settlements if _move(tx, one)}
+    events = [_finished_event(one, "finished" if one[0].id in done else LATE) for one in finished]
+    events += [_event(one, _PAST[one.verb] if one.job.id in moved else LATE) for one in settlements]
+    journal(tx, worker, events)
+    return (
+        [one for one in finished if one[0].id not in done],
+        [one for one in settlements if one.job.id not in moved],
     )
-    journal(tx, worker, kept)
-    return lost
 
 
-def finish_within(tx: Tx, job: Job, result: Any) -> None:
+def finish_within(tx: Tx, job: Job, result: str | None) -> None:
     """Finish one job in the transaction of its handler.
 
     Raises:
         JobLost: the token no longer holds.
     """
-    settlement = finished(job, result, 0)
-    if not _finish(tx, [settlement]):
+    finished = (job, result, None)
+    if not _finish(tx, [finished]):
         raise JobLost(f"job {job.id} is no longer held by worker {job.worker}")
-    journal(tx, job.worker, [settlement])
+    journal(tx, job.worker, [_finished_event(finished, "finished")])
 
 
 def reclaim(tx: Tx, dead_worker: str, by_worker: str, rule_of: Callable[[str], Retry | None]) -> list[Settlement]:
@@ -97,39 +106,26 @@ def reclaim(tx: Tx, dead_worker: str, by_worker: str, rule_of: Callable[[str], R
         settlement = _reclaimed(row, dead_worker, rule_of)
         if _move(tx, settlement):
             settlements.append(settlement)
-    journal(tx, by_worker, settlements)
+    journal(tx, by_worker, [_event(one, _PAST[one.verb]) for one in settlements])
     tx.run("worker.leave", id=dead_worker)
     return settlements
 
 
 def release(tx: Tx, worker: str, jobs: Iterable[Job], reason: str) -> None:
     """Give jobs back untouched."""
-    settle(tx, worker, [released(job, reason) for job in jobs])
+    settle(tx, worker, (), [released(job, reason) for job in jobs])
 
 
-def journal(tx: Tx, worker: str, settlements: Sequence[Settlement]) -> None:
-    """One event for each settlement."""
-    if not settlements:
-        return
-    tx.run(
-        "job.journal_settled",
-        worker=worker,
-        given=[
-            (
-                one.job.id,
-                _PAST[one.verb],
-                one.job.queue,
-                one.job.kind,
-                one.job.attempt_count,
-                one.code,
-                one.upstream_status,
-                one.duration_us,
-                one.delay_us,
-                one.reason,
-            )
-            for one in settlements
-        ],
-    )
+def release_strays(tx: Tx, worker: str, known: set[str]) -> None:
+    """Give back what this worker holds without knowing of it: the reply to its claim was lost."""
+    strays = [_of_held(row, worker) for row in tx.rows("job.held", owner=worker) if row[0] not in known]
+    release(tx, worker, strays, "the reply to the claim was lost")
+
+
+def journal(tx: Tx, worker: str, events: Sequence[Event]) -> None:
+    """Write the events of settlements."""
+    if events:
+        tx.many("job.journal_settled", events, worker=worker)
 
 
 def payload_text(payload: Any) -> str:
@@ -149,15 +145,39 @@ def _queue_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return row[12], row[13], row[0]
 
 
-def _finish(tx: Tx, settlements: Sequence[Settlement]) -> set[str]:
-    if not settlements:
+def _finish(tx: Tx, finished: Sequence[Finished]) -> set[str]:
+    if not finished:
         return set()
-    pairs = [(one.job.id, one.job.token) for one in settlements]
-    done = {row[0] for row in tx.rows("job.finish", ids=[pair[0] for pair in pairs], given=pairs)}
-    for one in settlements:
-        if one.result is not None and one.job.id in done:
-            tx.run("job.keep_result", id=one.job.id, result=one.result)
+    pairs = [(job.id, job.token) for job, _, _ in finished]
+    done = {pair[0] for pair in pairs}
+    if tx.many("job.finish", pairs) < len(pairs):
+        # Some were lost. Which ones is asked only now: it happens once in a long while.
+        done = {id_ for id_, token in tx.rows("job.finished_under", ids=list(done)) if (id_, token) in set(pairs)}
+    for job, result, _ in finished:
+        if result is not None and job.id in done:
+            tx.run("job.keep_result", id=job.id, result=result)
     return done
+
+
+def _finished_event(finished: Finished, verb: str) -> Event:
+    job, _, duration_us = finished
+    return job.id, verb, job.queue, job.kind, job.attempt_count, None, None, duration_us, None, None
+
+
+def _event(one: Settlement, verb: str) -> Event:
+    job = one.job
+    return (
+        job.id,
+        verb,
+        job.queue,
+        job.kind,
+        job.attempt_count,
+        one.code,
+        one.upstream_status,
+        one.duration_us,
+        one.delay_us,
+        one.reason,
+    )
 
 
 def _move(tx: Tx, one: Settlement) -> bool:
@@ -186,8 +206,8 @@ def _move(tx: Tx, one: Settlement) -> bool:
     return bool(moved)
 
 
-def _reclaimed(row: tuple[Any, ...], dead_worker: str, rule_of: Callable[[str], Retry | None]) -> Settlement:
-    job = Job(
+def _of_held(row: tuple[Any, ...], worker: str) -> Job:
+    return Job(
         id=row[0],
         token=row[1],
         queue=row[2],
@@ -201,8 +221,12 @@ def _reclaimed(row: tuple[Any, ...], dead_worker: str, rule_of: Callable[[str], 
         claimed_us=row[8],
         tenant=row[9],
         trace=None,
-        worker=dead_worker,
+        worker=worker,
     )
+
+
+def _reclaimed(row: tuple[Any, ...], dead_worker: str, rule_of: Callable[[str], Retry | None]) -> Settlement:
+    job = _of_held(row, dead_worker)
     lost = WORKER_LOST(worker=dead_worker)
     if row[10] != LANE_ALONE:
         return Settlement(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any
 
 from holdfast.base import digest, encode, limits, world
 from holdfast.catalog import Failure
@@ -21,12 +20,11 @@ _VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|\b[0-9a-fA-F-]{8,}\b|\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """What is to be written about one attempt."""
+    """What is to be written about an attempt that did not finish its job."""
 
     job: Job
     verb: str
-    """The move: finish, retry, snooze, release, fail or cancel."""
-    result: str | None = None
+    """The move: retry, snooze, release, reclaim, fail or cancel."""
     code: str | None = None
     message: str | None = None
     technical: str | None = None
@@ -42,12 +40,6 @@ class Settlement:
     reason: str | None = None
     blamed: bool = False
     """Whether the failure speaks against what the job calls; a breaker counts those."""
-
-
-def finished(job: Job, result: Any, duration_us: int) -> Settlement:
-    """The handler has done its work."""
-    text = None if result is None else encode(result)
-    return Settlement(job=job, verb="finish", result=text, duration_us=duration_us)
 
 
 def answered(job: Job, answer: Answer, duration_us: int) -> Settlement:

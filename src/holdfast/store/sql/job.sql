@@ -12,8 +12,7 @@ SELECT given.id, given.tenant, given.queue, given.kind,
        given.attempts_max, given.timeout_us, given.trace, {now_us}
   FROM {given: id text, tenant text, queue text, kind text, priority smallint, delay_us bigint, payload text, dedupe_key text, unique_us bigint, attempts_max integer, timeout_us bigint, trace text}
  WHERE true
-ON CONFLICT DO NOTHING
-RETURNING id;
+ON CONFLICT DO NOTHING;
 
 -- name: journal_enqueued
 INSERT INTO journal (at_us, subject, verb, queue, kind, due_us)
@@ -79,9 +78,13 @@ SELECT min(due_us) - {now_us} FROM job WHERE state = 'queued' AND lane = 'waitin
 -- name: finish
 UPDATE job
    SET state = 'complete', token = token + 1, finished_us = {now_us}, lease_owner = NULL, cancel_us = NULL
- WHERE id {among: ids} AND state = 'processing'
-   AND (id, token) IN (SELECT given.id, given.token FROM {given: id text, token bigint})
-RETURNING id;
+ WHERE id /* postgresql: = ANY(:given_0::text[]) */ /* sqlite: IN (SELECT value ->> 0 FROM json_each(:given)) */
+   AND state = 'processing'
+   AND (id, token) IN (SELECT given.id, given.token FROM {given: id text, token bigint});
+
+-- name: finished_under
+-- Which of these were finished under the token that they were held with.
+SELECT id, token - 1 FROM job WHERE id {among: ids} AND state = 'complete';
 
 -- name: keep_result
 -- Only just after `finish`, in the same transaction.

@@ -11,3 +11,37 @@ UPDATE queue SET paused_us = NULL, paused_reason = NULL WHERE name = :name AND p
 -- name: note
 -- What happened to a queue or a breaker, in the journal.
 INSERT INTO journal (at_us, subject, verb, queue, reason) VALUES ({now_us}, :subject, :verb, :queue, :reason);
+
+-- name: registered
+SELECT name, paused_us, paused_reason FROM queue ORDER BY name LIMIT :most;
+
+-- name: heads
+-- The first job of each queue, lane and priority, one step in the index from each to the next: the number of jobs
+-- does not matter.
+WITH RECURSIVE head(id) AS (
+  SELECT (SELECT id FROM job WHERE state = 'queued' ORDER BY queue, lane, priority, due_us, id LIMIT 1)
+  UNION ALL
+  SELECT (SELECT following.id FROM job AS following
+           WHERE following.state = 'queued'
+             AND (following.queue, following.lane, following.priority) > (job.queue, job.lane, job.priority)
+           ORDER BY following.queue, following.lane, following.priority, following.due_us, following.id LIMIT 1)
+    FROM head JOIN job ON job.id = head.id
+)
+SELECT job.queue, job.lane, job.due_us FROM head JOIN job ON job.id = head.id LIMIT :most;
+
+-- name: depths
+-- Bounded: a lane deeper than `most` is counted no further.
+SELECT given.name,
+       (SELECT count(*) FROM (SELECT 1 FROM job WHERE job.state = 'queued' AND job.queue = given.name
+           AND job.lane = 'ready' LIMIT :most) AS counted) AS ready,
+       (SELECT count(*) FROM (SELECT 1 FROM job WHERE job.state = 'queued' AND job.queue = given.name
+           AND job.lane = 'alone' LIMIT :most) AS counted) AS alone,
+       (SELECT count(*) FROM (SELECT 1 FROM job WHERE job.state = 'queued' AND job.queue = given.name
+           AND job.lane = 'waiting' LIMIT :most) AS counted) AS waiting
+  FROM {given: name text};
+
+-- name: processing
+SELECT queue, count(*) FROM job WHERE lease_owner IS NOT NULL GROUP BY queue;
+
+-- name: breakers
+SELECT name, state, mode, reason, opened_us, until_us FROM breaker ORDER BY name LIMIT :most;

@@ -1,0 +1,89 @@
+-- Dead letters, newest first. The filter is the same in `list`, `count`, `groups` and `pick`; an open end of a span of
+-- time is a number no clock shows, so that the index on (failed_us, id) can be read in order.
+
+-- name: list
+SELECT id, tenant, queue, kind, attempt_count, manual_retry_count, error_code, error_message, error_technical,
+       fingerprint, created_us, last_attempt_us, failed_us
+  FROM job
+ WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
+   AND (failed_us, id) < (:before_us, :before_id)
+   AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
+   AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
+   AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
+   AND (CAST(:words AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
+        lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:words)) > 0)
+ ORDER BY failed_us DESC, id DESC LIMIT :count;
+
+-- name: count
+SELECT count(*)
+  FROM job
+ WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
+   AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
+   AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
+   AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
+   AND (CAST(:words AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
+        lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:words)) > 0);
+
+-- name: groups
+SELECT alike.fingerprint, job.error_code AS code, job.kind, alike.count, alike.first_seen_us, alike.last_seen_us,
+       alike.example_id, job.error_message AS message, job.error_technical AS technical
+  FROM (
+    SELECT fingerprint, count(*) AS count, min(failed_us) AS first_seen_us, max(failed_us) AS last_seen_us,
+           max(id) AS example_id
+      FROM job
+     WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
+       AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
+       AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
+       AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
+       AND (CAST(:words AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
+            lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:words)) > 0)
+     GROUP BY fingerprint ORDER BY count(*) DESC, max(failed_us) DESC LIMIT :most
+  ) AS alike JOIN job ON job.id = alike.example_id
+ ORDER BY alike.count DESC, alike.last_seen_us DESC;
+
+-- name: pick
+-- The next ones, held until the transaction ends. Everybody goes the same way, so two operators wait for each other
+-- and never stand crosswise; what the first has moved, the second no longer finds.
+SELECT id, tenant, queue, kind, dedupe_key, attempt_count, error_code, failed_us
+  FROM job
+ WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
+   AND (failed_us, id) < (:before_us, :before_id)
+   AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
+   AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
+   AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
+   AND (CAST(:words AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
+        lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:words)) > 0)
+ ORDER BY failed_us DESC, id DESC LIMIT :count
+ /* postgresql: FOR UPDATE */;
+
+-- name: pick_one
+SELECT id, tenant, queue, kind, dedupe_key, attempt_count, error_code, failed_us
+  FROM job WHERE id = :id AND state = 'failed' /* postgresql: FOR UPDATE */;
+
+-- name: free_keys
+-- A twin whose window is over no longer keeps others out.
+UPDATE job SET unique_key = NULL
+ WHERE unique_until_us <= {now_us}
+   AND id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
+       SELECT job.id FROM {given: tenant text, queue text, dedupe_key text}
+         JOIN job ON job.tenant = given.tenant AND job.queue = given.queue AND job.unique_key = given.dedupe_key
+       /* postgresql: )) */ /* sqlite: ) */;
+
+-- name: keys_held
+SELECT job.tenant, job.queue, job.unique_key
+  FROM {given: tenant text, queue text, dedupe_key text}
+  JOIN job ON job.tenant = given.tenant AND job.queue = given.queue AND job.unique_key = given.dedupe_key;
+
+-- name: revive
+-- Back to the queue with a clean slate; the journal keeps what was. A key whose window is over is not taken again.
+-- (The state is written so that no partial index fits: this is a look-up by id.)
+UPDATE job
+   SET state = 'queued', lane = 'ready', token = token + 1, due_us = {now_us}, attempt_count = 0, pardon_count = 0,
+       code_counts = NULL, manual_retry_count = manual_retry_count + 1, failed_us = NULL,
+       unique_key = CASE WHEN unique_until_us <= {now_us} THEN NULL ELSE dedupe_key END,
+       error_code = NULL, error_message = NULL, error_technical = NULL, fingerprint = NULL
+ WHERE id {among: ids} AND state || '' = 'failed'
+RETURNING id;
+
+-- name: discard
+DELETE FROM job WHERE id {among: ids} AND state || '' = 'failed' RETURNING id;

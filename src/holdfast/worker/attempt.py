@@ -1,0 +1,114 @@
+"""One attempt at a job: call the handler, and read whatever comes of it as an outcome."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.base import Json, encode, limits, monotonic_s
+from holdfast.catalog import continued, enriched
+from holdfast.catalog.durable import JOB_TIMEOUT, KIND_UNKNOWN
+from holdfast.lifecycle import Cancel, RetryIn, Snooze
+from holdfast.policy import Breaker, within
+from holdfast.worker.handlers import Handler
+from holdfast.worker.job import Job
+from holdfast.worker.ledger import Finished
+from holdfast.worker.settlement import Settlement, answered, cancelled, failed
+
+Outcome = Finished | Settlement | None
+"""How an attempt ended; None when the handler has settled the job inside its own transaction."""
+
+
+def attempt(handler: Handler | None, job: Job) -> Outcome:
+    """Run a handler that blocks."""
+    started_s = monotonic_s()
+    if job.cancelled:
+        return cancelled(job, "cancelled before it ran", 0)
+    try:
+        if handler is None:
+            raise KIND_UNKNOWN(kind=job.kind)
+        limit_s = time_limit_s(handler, job)
+        if limit_s is None and job.trace is None:
+            result = handler.function(job)
+        else:
+            with within(limit_s), enriched(**(continued(job.trace) if job.trace else {})):
+                result = handler.function(job)
+        return settled(job, result, started_s)
+    except Exception as error:  # noqa: BLE001 - here an attempt is settled, whatever it raised
+        return unsettled(handler, job, error, started_s)
+
+
+async def attempt_async(handler: Handler, job: Job) -> Outcome:
+    """Run a handler that is a coroutine function; past its time limit it is cancelled."""
+    import asyncio
+
+    started_s = monotonic_s()
+    limit_s = time_limit_s(handler, job)
+    if job.cancelled:
+        return cancelled(job, "cancelled before it ran", 0)
+    try:
+        if limit_s is None and job.trace is None:
+            result = await handler.function(job)
+        else:
+            async with asyncio.timeout(limit_s):
+                with within(limit_s), enriched(**(continued(job.trace) if job.trace else {})):
+                    result = await handler.function(job)
+        return settled(job, result, started_s)
+    except TimeoutError as error:
+        if limit_s is not None and monotonic_s() - started_s >= limit_s:
+            return overdue(handler, job, limit_s, started_s)
+        return unsettled(handler, job, error, started_s)
+    except Exception as error:  # noqa: BLE001 - here an attempt is settled, whatever it raised
+        return unsettled(handler, job, error, started_s)
+
+
+def settled(job: Job, result: Any, started_s: float) -> Outcome:
+    """The handler returned."""
+    if job.finished:
+        return None
+    if result is None:
+        return job, None, elapsed_us(started_s)
+    if isinstance(result, Snooze | Cancel | RetryIn):
+        return answered(job, result, elapsed_us(started_s))
+    return job, result_text(result), elapsed_us(started_s)
+
+
+def unsettled(handler: Handler | None, job: Job, error: Exception, started_s: float) -> Outcome:
+    """The handler raised; what it finished inside its own transaction stays finished."""
+    if job.finished:
+        return None
+    if job.cancelled:
+        return cancelled(job, "cancelled while it ran", elapsed_us(started_s))
+    from holdfast.catalog.classify import DEFAULT_CLASSIFIER
+
+    classifier = DEFAULT_CLASSIFIER if handler is None else handler.classifier
+    failure = classifier.classify(error)
+    retry = None if handler is None else handler.retry
+    return failed(job, failure, retry, elapsed_us(started_s), blamed=Breaker.blames(failure))
+
+
+def overdue(handler: Handler, job: Job, limit_s: float, started_s: float) -> Settlement:
+    """The handler ran out of time."""
+    failure = JOB_TIMEOUT(kind=job.kind, timeout_s=limit_s)
+    return failed(job, failure, handler.retry, elapsed_us(started_s), blamed=True)
+
+
+def time_limit_s(handler: Handler, job: Job) -> float | None:
+    """How long this attempt may take."""
+    return handler.timeout_s if job.timeout_us is None else job.timeout_us / 1_000_000
+
+
+def result_text(result: Json) -> str:
+    """The result as it is stored.
+
+    Raises:
+        ValueError: it is larger than `limits().result_bytes_max`.
+    """
+    text = encode(result)
+    most = limits().result_bytes_max
+    if len(text) > most:
+        raise ValueError(f"the result has {len(text)} characters; at most {most} are kept: store it as an artifact")
+    return text
+
+
+def elapsed_us(started_s: float) -> int:
+    return int((monotonic_s() - started_s) * 1_000_000)

@@ -1,0 +1,102 @@
+"""What a worker can do: a handler for each kind of job, and the settings of its queues."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
+from holdfast.policy import Breaker, PolicyInvalid, Retry
+from holdfast.worker.job import DEFAULT_QUEUE, Job
+
+Function = TypeVar("Function", bound=Callable[[Job], Any])
+
+CONCURRENCY_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """A function that does one kind of job; it may block or be a coroutine function."""
+
+    kind: str
+    function: Callable[[Job], Any]
+    asynchronous: bool
+    retry: Retry | None
+    timeout_s: float | None
+    classifier: Classifier
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """How a worker serves one queue."""
+
+    name: str = DEFAULT_QUEUE
+    concurrency: int = 10
+    """So many jobs run at once in this process."""
+    breaker: Breaker | None = None
+    """Shared by all processes: while it is open, jobs stay queued and no attempt is spent."""
+    fail_fast: bool = False
+    """An open breaker fails jobs at once instead of holding them."""
+    probe: Callable[[], bool] | None = None
+    """Asked while the breaker is open: True lets jobs through again."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.concurrency <= CONCURRENCY_MAX:
+            raise PolicyInvalid(f"concurrency: {self.concurrency} is not between 1 and {CONCURRENCY_MAX}")
+
+
+class Handlers:
+    """The handlers of a service.
+
+    ```python
+    handlers = Handlers()
+
+    @handlers.handle("invoice.send", timeout_s=30)
+    def send_invoice(job: Job) -> None: ...
+    ```
+    """
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, Handler] = {}
+
+    def handle(
+        self,
+        kind: str,
+        *,
+        retry: Retry | None = None,
+        timeout_s: float | None = None,
+        classifier: Classifier = DEFAULT_CLASSIFIER,
+    ) -> Callable[[Function], Function]:
+        """Let this function do the jobs of a kind.
+
+        Raises:
+            ValueError: the kind has a handler already.
+        """
+
+        def register(function: Function) -> Function:
+            if kind in self._handlers:
+                raise ValueError(f"{kind!r} has a handler already: {self._handlers[kind].function!r}")
+            self._handlers[kind] = Handler(
+                kind=kind,
+                function=function,
+                asynchronous=inspect.iscoroutinefunction(function),
+                retry=retry,
+                timeout_s=timeout_s,
+                classifier=classifier,
+            )
+            return function
+
+        return register
+
+    def get(self, kind: str) -> Handler | None:
+        return self._handlers.get(kind)
+
+    def rule_of(self, kind: str) -> Retry | None:
+        """The retry rule of a kind, where its handler has one."""
+        handler = self._handlers.get(kind)
+        return None if handler is None else handler.retry
+
+    def __len__(self) -> int:
+        return len(self._handlers)

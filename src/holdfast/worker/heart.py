@@ -1,0 +1,145 @@
+"""The heart of a worker: it renews the lease, and looks after what no single job can.
+
+The lease is on the database's clock. The worker itself trusts only the time that has passed since it last asked: a
+worker that could not renew for a whole lease stops claiming and settling by itself, before anyone takes its jobs.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+from holdfast.base import monotonic_s, new_id
+from holdfast.catalog import Failure
+from holdfast.store import Store, Tx
+from holdfast.worker import ledger
+from holdfast.worker.handlers import Handlers
+
+SWEEP_SHARE = 0.1
+"""Expired workers are looked for ten times in a lease: their jobs come back within 1.2 leases."""
+BEATS_PER_LEASE = 3
+PROMOTE_MAX = 1_000
+EXPIRED_MAX = 10
+REST_S = 1.0
+
+
+class Heart:
+    """Keeps one worker's lease, and sweeps up after others."""
+
+    def __init__(
+        self,
+        store: Store,
+        handlers: Handlers,
+        *,
+        lease_s: float,
+        queues: str,
+        wake: Callable[[], None],
+        lost: Callable[[], None],
+        cancel: Callable[[set[str]], None],
+        tend: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._handlers = handlers
+        self._lease_s = lease_s
+        self._queues = queues
+        self._wake = wake
+        self._lost = lost
+        self._cancel = cancel
+        self._tend = tend
+        self._renewed_s = float("-inf")
+        self._stopping = threading.Event()
+        self._nudge = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._beat, name="holdfast-heart", daemon=True),
+            threading.Thread(target=self._sweep, name="holdfast-sweep", daemon=True),
+        ]
+        self.worker = ""
+
+    def start(self) -> None:
+        """Register, and begin to beat.
+
+        Raises:
+            Failure: the database cannot be reached.
+        """
+        self.register()
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop beating and give the lease back."""
+        self._stopping.set()
+        self._nudge.set()
+        for thread in self._threads:
+            thread.join(timeout=self._lease_s)
+        try:
+            self._store.single("worker.leave", id=self.worker, repeatable=True)
+        except Failure:
+            return  # the lease runs out by itself
+
+    def register(self) -> None:
+        """Take a new identity; ids are never used twice."""
+        import socket
+
+        asked_s = monotonic_s()
+        worker = new_id()
+        self._store.single(
+            "worker.register",
+            id=worker,
+            host=socket.gethostname(),
+            process=os.getpid(),
+            queues=self._queues,
+            lease_us=int(self._lease_s * 1_000_000),
+        )
+        self.worker = worker
+        self._renewed_s = asked_s
+
+    @property
+    def beating(self) -> bool:
+        """Whether the lease certainly still holds."""
+        return monotonic_s() - self._renewed_s < self._lease_s
+
+    def nudge(self) -> None:
+        """Something may be due sooner than was thought."""
+        self._nudge.set()
+
+    def _beat(self) -> None:
+        while not self._stopping.wait(self._lease_s / BEATS_PER_LEASE):
+            try:
+                self._renew()
+            except Failure:
+                continue  # asked again at the next beat; `beating` tells when it is too late
+
+    def _renew(self) -> None:
+        asked_s = monotonic_s()
+        lease_us = int(self._lease_s * 1_000_000)
+        if self._store.single("worker.renew", id=self.worker, lease_us=lease_us, repeatable=True):
+            self._renewed_s = asked_s
+        else:
+            self._lost()
+
+    def _sweep(self) -> None:
+        rest_s = min(REST_S, self._lease_s * SWEEP_SHARE)
+        while not self._stopping.is_set():
+            try:
+                next_s = self._store.atomic(self._round)
+                self._tend()
+            except Failure:
+                next_s = rest_s
+            self._nudge.wait(max(0.001, min(rest_s, next_s)))
+            self._nudge.clear()
+
+    def _round(self, tx: Tx) -> float:
+        """Sweep expired workers, let due jobs through, look for cancels; the seconds until the next one is due."""
+        woken = False
+        for (dead,) in tx.rows("worker.expired", count=EXPIRED_MAX):
+            ledger.reclaim(tx, dead, self.worker, self._handlers.rule_of)
+            woken = True
+        woken = bool(tx.rows("job.promote", count=PROMOTE_MAX)) or woken
+        cancels = {row[0] for row in tx.rows("job.cancels", owner=self.worker)}
+        if cancels:
+            tx.after_commit.append(lambda: self._cancel(cancels))
+        if woken:
+            tx.after_commit.append(self._wake)
+        due = tx.row("job.next_due")
+        return REST_S if due is None or due[0] is None else due[0] / 1_000_000

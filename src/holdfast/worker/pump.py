@@ -1,0 +1,202 @@
+"""The pump: one transaction after another, each settling what is done and claiming what there is room for.
+
+There is no timer: a turn takes whatever has gathered while the last one was under way, so a lone job is not delayed
+and a thousand jobs share a commit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from holdfast.base import monotonic_s
+from holdfast.catalog import Failure
+from holdfast.store import Store, Tx
+from holdfast.worker import ledger
+from holdfast.worker.attempt import Outcome
+from holdfast.worker.crew import Crew
+from holdfast.worker.job import Job
+from holdfast.worker.ledger import Finished
+from holdfast.worker.settlement import Settlement
+
+T = TypeVar("T")
+
+POLL_S = 1.0
+"""A queue is looked at so often even when nobody said that there is work."""
+ALONE_S = 0.5
+"""So often a worker looks for jobs that are to be tried apart."""
+SUSPECT_S = 10.0
+"""A job tried apart that has run so long is no longer suspected of killing its worker at once."""
+BATCH_MAX = 1_000
+AHEAD_TURNS = 2.0
+"""So many turns' worth of jobs are claimed ahead, at the rate at which they were done lately."""
+
+
+@dataclass(slots=True)
+class Stock:
+    """What the pump knows about one queue."""
+
+    crew: Crew
+    promising: bool = True
+    """Whether the queue may hold work; the last claim, a wake-up or the clock says so."""
+    looked_s: float = 0.0
+    looked_alone_s: float = 0.0
+    suspects: dict[str, float] = field(default_factory=dict)
+    """Jobs tried apart, and since when."""
+    rate: float = 0.0
+    """Jobs done in a second, lately."""
+
+
+class Pump:
+    """Moves jobs between the store and the crews, in the name of one worker."""
+
+    def __init__(self, store: Store, crews: Sequence[Crew], may_write: Callable[[], bool]) -> None:
+        self._store = store
+        self._stocks = {crew.settings.name: Stock(crew) for crew in crews}
+        self._may_write = may_write
+        # Crews append while the pump takes: only operations that the interpreter does in one go are used on these.
+        self._finished: deque[Finished] = deque()
+        self._settlements: deque[Settlement] = deque()
+        self._strays = False
+        self._something = threading.Event()
+        self._waiting = False
+        self._turn_s = 0.005
+        self.claiming = True
+        self.worker = ""
+
+    def done(self, job: Job, outcome: Outcome) -> None:
+        """An attempt ended; called from the crews' threads."""
+        # What was claimed under an earlier identity is no longer ours to settle.
+        if outcome is not None and job.worker == self.worker:
+            if isinstance(outcome, tuple):
+                self._finished.append(outcome)
+            else:
+                self._settlements.append(outcome)
+        if self._waiting:
+            self._something.set()
+
+    def wake(self) -> None:
+        """There may be work."""
+        for stock in self._stocks.values():
+            stock.promising = True
+        self._something.set()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is held and nothing waits to be settled."""
+        held = any(stock.crew.load for stock in self._stocks.values())
+        return not (held or self._finished or self._settlements)
+
+    def turn(self) -> bool:
+        """Settle and claim once; False when there was nothing to do."""
+        if not self._may_write():
+            return False  # the lease is gone: what was done here is no longer ours to say
+        wants = self._wants() if self.claiming else []
+        finished, settlements = _drained(self._finished), _drained(self._settlements)
+        if not (finished or settlements or wants):
+            return False
+        started_s = monotonic_s()
+        try:
+            claimed = self._store.atomic(lambda tx: self._phase(tx, finished, settlements, wants))
+        except Failure:
+            # It may have happened or not. Tokens make a second settlement harmless; claims that nobody here knows
+            # of are given back in the next turn.
+            self._finished.extendleft(reversed(finished))
+            self._settlements.extendleft(reversed(settlements))
+            self._strays = True
+            raise
+        self._strays = False
+        self._learn(finished, settlements, claimed, wants, monotonic_s() - started_s)
+        return True
+
+    def wait(self, seconds: float) -> None:
+        """Until there is something to do."""
+        self._waiting = True
+        if not (self._finished or self._settlements):
+            self._something.wait(seconds)
+        self._waiting = False
+        self._something.clear()
+
+    def forget(self) -> None:
+        """Drop every outcome: the jobs belong to somebody else now."""
+        self._finished.clear()
+        self._settlements.clear()
+        for stock in self._stocks.values():
+            stock.suspects.clear()
+
+    def _phase(
+        self, tx: Tx, finished: list[Finished], settlements: list[Settlement], wants: list[tuple[str, str, int]]
+    ) -> list[tuple[str, str, list[Job]]]:
+        if self._strays:
+            ledger.release_strays(tx, self.worker, self._held_ids(finished, settlements))
+        ledger.settle(tx, self.worker, finished, settlements)
+        return [
+            (queue, lane, ledger.claim(tx, queue=queue, worker=self.worker, count=count, lane=lane))
+            for queue, lane, count in wants
+        ]
+
+    def _wants(self) -> list[tuple[str, str, int]]:
+        """Which claims are worth making: queue, lane and how many."""
+        now_s = monotonic_s()
+        wants = []
+        for name, stock in self._stocks.items():
+            room = stock.crew.settings.concurrency + self._ahead(stock) - stock.crew.load
+            if room <= 0:
+                continue
+            # A few at a time are not worth a claim while many are still held.
+            worth = room >= min(BATCH_MAX, max(1, stock.crew.load // 4))
+            if worth and (stock.promising or now_s - stock.looked_s >= POLL_S):
+                wants.append((name, ledger.LANE_READY, min(room, BATCH_MAX)))
+            if now_s - stock.looked_alone_s >= ALONE_S and not self._suspecting(stock, now_s):
+                stock.looked_alone_s = now_s
+                wants.append((name, ledger.LANE_ALONE, 1))
+        return wants
+
+    def _held_ids(self, finished: list[Finished], settlements: list[Settlement]) -> set[str]:
+        held = {job.id for stock in self._stocks.values() for job in stock.crew.jobs()}
+        held.update(one[0].id for one in (*finished, *self._finished))
+        held.update(one.job.id for one in (*settlements, *self._settlements))
+        return held
+
+    def _ahead(self, stock: Stock) -> int:
+        return int(stock.rate * self._turn_s * AHEAD_TURNS)
+
+    @staticmethod
+    def _suspecting(stock: Stock, now_s: float) -> bool:
+        held = {job.id for job in stock.crew.jobs()} if stock.suspects else set()
+        stock.suspects = {job_id: since_s for job_id, since_s in stock.suspects.items() if job_id in held}
+        return any(now_s - since_s < SUSPECT_S for since_s in stock.suspects.values())
+
+    def _learn(
+        self,
+        finished: list[Finished],
+        settlements: list[Settlement],
+        claimed: list[tuple[str, str, list[Job]]],
+        wants: list[tuple[str, str, int]],
+        turn_s: float,
+    ) -> None:
+        now_s = monotonic_s()
+        self._turn_s += (turn_s - self._turn_s) * 0.2
+        done: dict[str, int] = dict.fromkeys(self._stocks, 0)
+        for one in finished:
+            done[one[0].queue] += 1
+        for settlement in settlements:
+            done[settlement.job.queue] += 1
+        for name, stock in self._stocks.items():
+            stock.rate += (done[name] / max(turn_s, 0.0005) - stock.rate) * 0.2
+        for (name, lane, count), (_, _, jobs) in zip(wants, claimed, strict=True):
+            stock = self._stocks[name]
+            if lane == ledger.LANE_READY:
+                stock.promising = len(jobs) == count
+                stock.looked_s = now_s
+            else:
+                stock.suspects.update(dict.fromkeys((job.id for job in jobs), now_s))
+            if jobs:
+                stock.crew.put(jobs)
+
+
+def _drained(gathered: deque[T]) -> list[T]:
+    return [gathered.popleft() for _ in range(len(gathered))]

@@ -1,0 +1,204 @@
+"""A worker: claims jobs, runs their handlers, settles what came of them, and sweeps up after others.
+
+```python
+worker = Worker(Store.open(), handlers, queues=[QueueSettings("mail", concurrency=20)])
+worker.run()
+```
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.base import monotonic_s, world
+from holdfast.catalog import Failure
+from holdfast.store import Store
+from holdfast.worker import ledger
+from holdfast.worker.attempt import Outcome
+from holdfast.worker.crew import Crew
+from holdfast.worker.handlers import Handlers, QueueSettings
+from holdfast.worker.heart import Heart
+from holdfast.worker.job import Job
+from holdfast.worker.pump import Pump
+from holdfast.worker.wake import Listener
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+LEASE_S = 10.0
+GRACE_S = 30.0
+TURN_WAIT_S = 0.25
+TROUBLE_S = 0.2
+"""After a database failure the next turn waits so long, so that an outage is not hammered."""
+
+
+class Worker:
+    """One worker process's share of the queues. `stop()` finishes what runs, or releases it after the grace time."""
+
+    def __init__(
+        self,
+        store: Store,
+        handlers: Handlers,
+        *,
+        queues: Sequence[QueueSettings] = (QueueSettings(),),
+        lease_s: float = LEASE_S,
+        grace_s: float = GRACE_S,
+    ) -> None:
+        self._store = store
+        self._grace_s = grace_s
+        self._loop = _Loop()
+        self._crews = [Crew(settings, handlers, self._done, self._loop.get) for settings in queues]
+        self._pump = Pump(store, self._crews, self._may_write)
+        self._heart = Heart(
+            store,
+            handlers,
+            lease_s=lease_s,
+            queues=",".join(settings.name for settings in queues),
+            wake=self._pump.wake,
+            lost=self._lease_lost,
+            cancel=self._cancel,
+            tend=self._tend,
+        )
+        self._listener = Listener(store, self._woken)
+        self._fenced = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def id(self) -> str:
+        """The worker's id; it changes when a lease was lost."""
+        return self._heart.worker
+
+    def start(self) -> None:
+        """Begin to work, in threads of its own.
+
+        Raises:
+            Failure: the database cannot be reached.
+        """
+        for crew in self._crews:
+            name = crew.settings.name
+            self._store.single("queue.register", name=name, repeatable=True)
+        self._heart.start()
+        self._pump.worker = self._heart.worker
+        self._listener.start()
+        self._thread = threading.Thread(target=self._run, name="holdfast-pump", daemon=True)
+        self._thread.start()
+
+    def run(self) -> None:
+        """Work until `stop()` is called from another thread or a signal handler."""
+        self.start()
+        assert self._thread is not None
+        while self._thread.is_alive():
+            self._thread.join(1.0)
+
+    def stop(self) -> None:
+        """Claim nothing more; finish what runs, release what waits; returns at once."""
+        self._stopping.set()
+        self._pump.wake()
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end; False when it has not come in time."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+        return self._thread is None or not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._turn()
+            self._wind_down()
+        finally:
+            for crew in self._crews:
+                crew.close()
+            self._listener.stop()
+            self._heart.stop()
+            self._loop.stop()
+
+    def _turn(self) -> None:
+        if self._fenced.is_set():
+            self._start_anew()
+        try:
+            if not self._pump.turn():
+                self._pump.wait(TURN_WAIT_S)
+        except Failure:
+            self._stopping.wait(TROUBLE_S)
+
+    def _start_anew(self) -> None:
+        """The lease was lost: what is held belongs to others. Take a new identity and begin again."""
+        for crew in self._crews:
+            crew.take_back()
+        self._pump.forget()
+        try:
+            self._heart.register()
+        except Failure:
+            self._stopping.wait(TROUBLE_S)
+            return
+        self._pump.worker = self._heart.worker
+        self._fenced.clear()
+
+    def _wind_down(self) -> None:
+        self._pump.claiming = False
+        waiting = [job for crew in self._crews for job in crew.take_back()]
+        self._release(waiting, "the worker stops")
+        give_up_s = monotonic_s() + self._grace_s
+        while not self._pump.idle and monotonic_s() < give_up_s:
+            try:
+                if not self._pump.turn():
+                    self._pump.wait(0.05)
+            except Failure:
+                world().sleep(TROUBLE_S)
+        self._release([job for crew in self._crews for job in crew.jobs()], "the worker stops; the grace time is over")
+
+    def _release(self, jobs: list[Job], reason: str) -> None:
+        if not jobs or not self._may_write():
+            return
+        try:
+            self._store.atomic(lambda tx: ledger.release(tx, self._pump.worker, jobs, reason), repeatable=True)
+        except Failure:
+            return  # the lease runs out, and others take the jobs back
+
+    def _may_write(self) -> bool:
+        return self._heart.beating and not self._fenced.is_set()
+
+    def _lease_lost(self) -> None:
+        self._fenced.set()
+        self._pump.wake()
+
+    def _woken(self) -> None:
+        self._pump.wake()
+        self._heart.nudge()
+
+    def _cancel(self, job_ids: set[str]) -> None:
+        for crew in self._crews:
+            crew.cancel(job_ids)
+
+    def _tend(self) -> None:
+        for crew in self._crews:
+            crew.abandon_overdue()
+
+    def _done(self, job: Job, outcome: Outcome) -> None:
+        self._pump.done(job, outcome)
+
+
+class _Loop:
+    """An event loop in a thread, made when the first coroutine needs it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: AbstractEventLoop | None = None
+
+    def get(self) -> AbstractEventLoop:
+        import asyncio
+
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="holdfast-loop", daemon=True).start()
+            return self._loop
+
+    def stop(self) -> None:
+        with self._lock:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._loop.stop)
