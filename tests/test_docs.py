@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 FENCE = re.compile(
-    r"(?:^[ ]*<!--(?P<comment>.*?)-->\s*\n)?"
+    r"(?:^[ ]*<!--(?P<comment>(?:(?!-->).)*)-->\s*\n)?"
     r"^(?P<indent>[ ]*)(?P<mark>`{3,})(?P<language>[^\n`]*)\n(?P<body>.*?)^(?P=indent)(?P=mark)[ ]*$",
     re.MULTILINE | re.DOTALL,
 )

@@ -1,30 +1,43 @@
 """What can go wrong: faults, failures, dialects, and how foreign errors are read."""
 
 from holdfast.catalog.catalog import Catalog, CodeTaken
+from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier, Reader, Reading, Readings
 from holdfast.catalog.context import Context, continued, current_context, enriched, new_request_id, obfuscated
 from holdfast.catalog.core import CORE
 from holdfast.catalog.dialect import Dialect, Rendered, document, render
 from holdfast.catalog.durable import COMMIT_UNKNOWN
 from holdfast.catalog.failure import Failure
 from holdfast.catalog.fault import Blame, Fault, FaultInvalid, RetryRule, Severity
+from holdfast.catalog.network import NETWORK_CODES, Wrapper
 from holdfast.catalog.parse import Received, dialect_of, parse
 from holdfast.catalog.retry_after import retry_after_s
+from holdfast.catalog.status import DEFAULT_STATUSES, StatusTable, classify_status
 
 __all__ = [
     "COMMIT_UNKNOWN",
     "CORE",
+    "DEFAULT_CLASSIFIER",
+    "DEFAULT_STATUSES",
+    "NETWORK_CODES",
     "Blame",
     "Catalog",
+    "Classifier",
     "CodeTaken",
     "Context",
     "Dialect",
     "Failure",
     "Fault",
     "FaultInvalid",
+    "Reader",
+    "Reading",
+    "Readings",
     "Received",
     "Rendered",
     "RetryRule",
     "Severity",
+    "StatusTable",
+    "Wrapper",
+    "classify_status",
     "continued",
     "current_context",
     "dialect_of",

@@ -70,7 +70,7 @@ class Fault:
     severity: Severity = Severity.NONE
     documentation_url: str = ""
     replayed: bool | None = None
-    """Under an idempotency key: True answers repeats with this occurrence, False runs them anew, None as `retry` says."""
+    """Under an idempotency key: True answers repeats with this failure, False runs them again, None as `retry` says."""
     overlay: dict[str, RetryRule | bool] = field(default_factory=dict, compare=False, repr=False)
     """Rules of the catalog's policy file; they win over the declared one."""
     catalog: str = field(default="", compare=False, repr=False)

@@ -170,7 +170,7 @@ class Attempts:
         self._link.gate.leave()
         if self._recovery is None:
             mark, started_s = self._seed
-            self._recovery = Recovery(self._link, keyed=self._key is not None, mark=mark, started_s=started_s)
+            self._recovery = Recovery(self._link, self._key is not None, mark, started_s)
         with within(self._left_s()):
             delay_s = self._recovery.delay_s(error, self._ticket)
         if delay_s is None:

@@ -64,7 +64,7 @@ def guard_sync(link: Link, function: Callable[..., Any], *, keyed: bool) -> Call
                 if narrow:
                     gate.leave()
                 if recovery is None:
-                    recovery = Recovery(link, keyed=keyed, mark=mark, started_s=started_s)
+                    recovery = Recovery(link, keyed, mark, started_s)
                 delay_s = recovery.delay_s(failed, ticket)
                 if delay_s is None:
                     raise failed
@@ -118,7 +118,7 @@ def guard_async(link: Link, function: Callable[..., Awaitable[Any]], *, keyed: b
                 if narrow:
                     gate.leave()
                 if recovery is None:
-                    recovery = Recovery(link, keyed=keyed, mark=mark, started_s=started_s)
+                    recovery = Recovery(link, keyed, mark, started_s)
                 delay_s = recovery.delay_s(failed, ticket)
                 if delay_s is None:
                     raise failed

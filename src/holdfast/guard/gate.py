@@ -8,7 +8,7 @@ from holdfast.base import monotonic_s
 from holdfast.catalog import Failure
 from holdfast.catalog.core import BREAKER_OPEN, CONCURRENCY_EXCEEDED, DEADLINE_EXCEEDED, RATE_LIMIT_EXCEEDED
 from holdfast.guard.events import LinkEvent, LinkVerb, Listener, tell
-from holdfast.guard.stamp import put_stamp
+from holdfast.guard.stamp import refused
 from holdfast.guard.timed import Crowded
 from holdfast.lifecycle import Stop
 from holdfast.policy.breaker import Breaker, Circuit, Rejected
@@ -63,6 +63,11 @@ class Gate:
             Failure: a first attempt is refused; the failure carries the time to wait.
             Exception: a later attempt is refused: what the earlier one raised, stamped with the reason.
         """
+        circuit = self.circuit
+        if circuit is not None and recovery is None:
+            shut_s = circuit.shut_for_s(monotonic_s())
+            if shut_s > 0:
+                raise self._rejected(BREAKER_OPEN(link=self.link, retry_after_s=shut_s))
         entered = self._enter(deadline_at_s, first=recovery is None)
         if not isinstance(entered, Failure):
             return entered
@@ -76,9 +81,8 @@ class Gate:
             entered = failed = None
 
     def _rejected(self, refusal: Failure) -> Failure:
-        code = refusal.fault.code
-        reason = _REASONS[code]
-        put_stamp(refusal, link=self.link, code=code, attempts=0, reason=reason)
+        reason = _REASONS[refusal.fault.code]
+        refused(refusal, self.link, reason)
         if self.listeners:
             event = LinkEvent(verb=LinkVerb.REJECTED, link=self.link, attempt=0, failure=refusal, reason=reason)
             tell(self.listeners, event)

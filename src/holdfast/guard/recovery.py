@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.base import monotonic_s, world
 from holdfast.catalog import Failure
+from holdfast.guard import stamp
 from holdfast.guard.events import LinkEvent, LinkVerb, report, tell
 from holdfast.guard.stamp import put_stamp, retried_inside
 from holdfast.lifecycle import Decision, GiveUp, RetryAfter, Stop
@@ -23,7 +24,7 @@ class Recovery:
 
     __slots__ = ("_codes", "_failure", "_keyed", "_link", "_mark", "_previous_s", "_started_s", "attempt")
 
-    def __init__(self, link: Link, *, keyed: bool, mark: int, started_s: float | None) -> None:
+    def __init__(self, link: Link, keyed: bool, mark: int, started_s: float | None) -> None:
         self._link = link
         self._keyed = keyed
         self._mark = mark
@@ -38,15 +39,22 @@ class Recovery:
         link = self._link
         self.attempt += 1
         failure = self._failure = link.classifier.classify(error)
-        link.gate.report(failure, ticket)
-        decision = self._decide(error, failure)
-        if isinstance(decision, GiveUp):
-            self.give_up(error, decision.reason)
-            return None
-        self._previous_s = decision.delay_s
-        if link.listeners:
-            self._tell(LinkVerb.RETRIED, delay_s=decision.delay_s)
-        return decision.delay_s
+        if link.gate.circuit is not None:
+            link.gate.report(failure, ticket)
+        # Only a stamp put since this call began can be an inner link's.
+        if stamp.latest != self._mark and retried_inside(error, since=self._mark):
+            decision: Decision = GiveUp(Stop.RETRIED_INSIDE)
+        else:
+            decision = self._decide(failure)
+        if isinstance(decision, RetryAfter):
+            delay_s = self._previous_s = decision.delay_s
+            if link.gate.affords_retry():
+                if link.listeners:
+                    self._tell(LinkVerb.RETRIED, delay_s=delay_s)
+                return delay_s
+            decision = GiveUp(Stop.BUDGET_SPENT)
+        self.give_up(error, decision.reason)
+        return None
 
     def give_up(self, error: Exception, reason: Stop) -> None:
         """Stamp the exception that the caller gets, and drop what would keep it alive."""
@@ -64,31 +72,22 @@ class Recovery:
         if self._link.listeners:
             self._tell(LinkVerb.SUCCEEDED)
 
-    def _decide(self, error: Exception, failure: Failure) -> Decision:
-        if retried_inside(error, since=self._mark):
-            return GiveUp(Stop.RETRIED_INSIDE)
-        rule = failure.fault.rule
-        if self._started_s is None and isinstance(rule, Retry) and rule.within_s is not None:
+    def _decide(self, failure: Failure) -> Decision:
+        link = self._link
+        fault = failure.fault
+        rule = fault.rule
+        if self._started_s is None and rule is not True and isinstance(rule, Retry) and rule.within_s is not None:
             # Nobody knew of this fault when the call began, so its time counts from here.
             self._started_s = monotonic_s()
-        decision = self._decided(failure)
-        if isinstance(decision, RetryAfter) and not self._link.gate.affords_retry():
-            return GiveUp(Stop.BUDGET_SPENT)
-        return decision
-
-    def _decided(self, failure: Failure) -> Decision:
-        link = self._link
-        code = failure.fault.code
-        seen = self._codes[code] = self._codes.get(code, 0) + 1
-        at_s = deadline_at()
-        timed = at_s is not None or self._started_s is not None
-        now_s = monotonic_s() if timed else 0.0
+        seen = self._codes[fault.code] = self._codes.get(fault.code, 0) + 1
+        at_s, started_s = deadline_at(), self._started_s
+        now_s = monotonic_s() if at_s is not None or started_s is not None else 0.0
         try:
             return decide(
                 link.retry,
                 failure,
                 self.attempt,
-                0.0 if self._started_s is None else now_s - self._started_s,
+                0.0 if started_s is None else now_s - started_s,
                 inf if at_s is None else at_s - now_s,
                 world().dice,
                 code_attempt=seen,

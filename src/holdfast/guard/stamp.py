@@ -7,9 +7,10 @@ that layers do not multiply each other's attempts.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from holdfast.base import limits
+from holdfast.catalog import Failure
 from holdfast.lifecycle import Stop
 
 _ATTRIBUTE = "__holdfast__"
@@ -19,8 +20,7 @@ latest = 0
 """The number of the newest stamp: a call that starts now can tell newer stamps from stale ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(NamedTuple):
     """Who gave up, on what, after how many attempts, and why."""
 
     link: str
@@ -55,6 +55,12 @@ def retried_inside(error: BaseException, *, since: int) -> bool:
             return True
         inner = inner.__cause__ or (None if inner.__suppress_context__ else inner.__context__)
     return False
+
+
+def refused(refusal: Failure, link: str, reason: Stop) -> Failure:
+    """Stamp a refusal: no attempt was made, and the failure itself says all that a note could."""
+    setattr(refusal, _ATTRIBUTE, Stamp(link, refusal.fault.code, 0, reason, 0))
+    return refusal
 
 
 def put_stamp(error: BaseException, *, link: str, code: str, attempts: int, reason: Stop) -> Stamp:

@@ -3,6 +3,7 @@
 from holdfast.policy.backoff import Backoff, PolicyInvalid
 from holdfast.policy.breaker import Breaker, Circuit, Rejected
 from holdfast.policy.budget import Budget, Purse
+from holdfast.policy.cron import Cron, CronInvalid, Every, read_schedule
 from holdfast.policy.deadline import (
     DEADLINE_HEADER,
     Deadline,
@@ -15,6 +16,7 @@ from holdfast.policy.deadline import (
 )
 from holdfast.policy.decide import decide
 from holdfast.policy.jitter import Between, Decorrelated, Dice, Equal, Extra, Full, Jitter, Spread
+from holdfast.policy.overlay import OverlayInvalid, apply_overlay, load_overlay
 from holdfast.policy.rate_limit import Allowed, Bucket, Concurrency, Limited, RateLimit, Slots
 from holdfast.policy.retry import NEVER, Retry
 
@@ -29,14 +31,18 @@ __all__ = [
     "Budget",
     "Circuit",
     "Concurrency",
+    "Cron",
+    "CronInvalid",
     "Deadline",
     "Decorrelated",
     "Dice",
     "Equal",
+    "Every",
     "Extra",
     "Full",
     "Jitter",
     "Limited",
+    "OverlayInvalid",
     "PolicyInvalid",
     "Purse",
     "RateLimit",
@@ -44,11 +50,14 @@ __all__ = [
     "Retry",
     "Slots",
     "Spread",
+    "apply_overlay",
     "current_deadline",
     "deadline_at",
     "decide",
     "from_header",
     "left_s",
+    "load_overlay",
+    "read_schedule",
     "to_header",
     "within",
 ]

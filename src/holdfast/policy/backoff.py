@@ -80,8 +80,10 @@ class Backoff:
 
     def raw_s(self, attempt: int) -> float:
         """The delay before chance has its say."""
-        if self.delays_s:
-            return min(self.delays_s[min(attempt, len(self.delays_s)) - 1], self.cap_s)
+        listed = self.delays_s
+        if listed:
+            delay_s = listed[attempt - 1] if attempt <= len(listed) else listed[-1]
+            return delay_s if delay_s < self.cap_s else self.cap_s
         try:
             # As floats: a whole factor would be raised to a number of any size first.
             return min(self.base_s * float(self.factor) ** min(attempt - 1, _EXPONENT_MAX), self.cap_s)

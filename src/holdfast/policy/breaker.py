@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass
 from math import inf, isfinite
+from typing import NamedTuple
 
 from holdfast.catalog import Blame, Failure
 from holdfast.lifecycle import BREAKER, BreakerState, moved
@@ -59,8 +60,7 @@ class Breaker:
         return failure.fault.status >= 500 and failure.fault.blame not in _SPARED
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(NamedTuple):
     """The call is not made; ask again after this time."""
 
     retry_after_s: float
@@ -96,6 +96,11 @@ class Circuit:
     @property
     def state(self) -> BreakerState:
         return self._state
+
+    def shut_for_s(self, now_s: float) -> float:
+        """How long it certainly stays open; asked without the lock, because an outage asks often."""
+        left_s = self._until_s - now_s
+        return left_s if self._state is BreakerState.OPEN and left_s <= self.breaker.open_s else 0.0
 
     def admit(self, now_s: float) -> int | Rejected:
         """Ask to call: a ticket, or a rejection."""

@@ -46,38 +46,38 @@ def decide(
     if writes and not keyed:
         return GiveUp(Stop.WRITE_WITHOUT_KEY)
     whole = retry or own or DEFAULT
+    if attempt >= whole.attempts:
+        return GiveUp(Stop.ATTEMPTS_USED)
     by_code = attempt if code_attempt is None else code_attempt
-    refusal = _refusal(whole, own, failure, attempt=attempt, by_code=by_code, writes=writes)
-    if refusal is None and not (rule is True or rule.allows(failure)):
-        refusal = Stop.CONDITION_UNMET
+    refusal = _refusal(whole, own, failure, by_code, writes)
     if refusal is not None:
         return GiveUp(refusal)
-    delay_s = _delay_s(own or whole, failure, by_code if own else attempt, dice, previous_s)
+    asked_s = failure.retry_after_s
+    chosen = own or whole
+    if asked_s is not None and chosen.honour_retry_after and not isnan(asked_s):
+        delay_s = min(max(asked_s, 0.0), chosen.retry_after_max_s)
+    else:
+        delay_s = chosen.backoff.delay_s(by_code if own else attempt, dice, previous_s=previous_s)
     if delay_s >= left_s:
         return GiveUp(Stop.DEADLINE_TOO_NEAR)
-    start_s = elapsed_s + delay_s
-    if start_s > (whole.within_s or inf) or (own is not None and start_s > (own.within_s or inf)):
+    if (whole.within_s is not None or own is not None) and elapsed_s + delay_s > _within_s(whole, own):
         return GiveUp(Stop.TIME_USED)
     return RetryAfter(delay_s)
 
 
-def _refusal(
-    whole: Retry, own: Retry | None, failure: Failure, *, attempt: int, by_code: int, writes: bool
-) -> Stop | None:
+def _refusal(whole: Retry, own: Retry | None, failure: Failure, by_code: int, writes: bool) -> Stop | None:
     code = failure.fault.code
-    if attempt >= whole.attempts:
-        return Stop.ATTEMPTS_USED
-    if by_code >= whole.attempts_per_code.get(code, inf) or (own is not None and by_code >= own.attempts):
+    capped = whole.attempts_per_code and by_code >= whole.attempts_per_code.get(code, inf)
+    if capped or (own is not None and by_code >= own.attempts):
         return Stop.CODE_ATTEMPTS_USED
     if code == UNKNOWN_CODE and (writes or by_code >= whole.attempts_unknown):
         return Stop.UNKNOWN_FAILURE
-    if not whole.allows(failure):
+    conditional = whole.when is not None or failure.fault.rule is not True
+    if conditional and not (whole.allows(failure) and failure.retryable):
         return Stop.CONDITION_UNMET
     return None
 
 
-def _delay_s(rule: Retry, failure: Failure, attempt: int, dice: Dice, previous_s: float) -> float:
-    asked_s = failure.retry_after_s
-    if asked_s is not None and rule.honour_retry_after and not isnan(asked_s):
-        return min(max(asked_s, 0.0), rule.retry_after_max_s)
-    return rule.backoff.delay_s(attempt, dice, previous_s=previous_s)
+def _within_s(whole: Retry, own: Retry | None) -> float:
+    least_s = inf if whole.within_s is None else whole.within_s
+    return least_s if own is None or own.within_s is None else min(least_s, own.within_s)

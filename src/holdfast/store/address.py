@@ -12,7 +12,7 @@ from holdfast.store.statements import Engine
 DEFAULT_ADDRESS = "sqlite:///./holdfast-data/holdfast.db"
 ENVIRONMENT_VARIABLE = "HOLDFAST_DATABASE"
 
-_PASSWORD = re.compile(r"(?<=://)([^/@]*?):[^@]*@|(?<=password=)[^&\s]+")
+_PASSWORD = re.compile(r"(?<=://)([^/@]*?):[^@]*@|(?<=password=)(?:'[^']*'|[^&\s]+)")
 
 
 class AddressInvalid(ValueError):
@@ -28,8 +28,7 @@ class Address:
     """A path (or `:memory:`) for SQLite, a connection string for PostgreSQL."""
 
     def __str__(self) -> str:
-        shown = _PASSWORD.sub(lambda found: f"{found[1]}:{MASK}@" if found[1] is not None else MASK, self.target)
-        return shown if self.engine is Engine.POSTGRESQL else f"sqlite:///{shown}"
+        return _masked(self.target) if self.engine is Engine.POSTGRESQL else f"sqlite:///{self.target}"
 
     __repr__ = __str__
 
@@ -47,7 +46,7 @@ def read_address(url: str | None = None) -> Address:
         return Address(Engine.SQLITE, ":memory:")
     if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
         return Address(Engine.SQLITE, url.removeprefix("sqlite:///"))
-    scheme = url.split("://", 1)[0] if "://" in url else url
+    scheme = url.split("://", 1)[0] if "://" in url else _masked(url)
     raise AddressInvalid(
         f"{scheme!r} is no database address; write sqlite:///path/to/file.db or postgresql://user@host/database"
     )
@@ -55,7 +54,13 @@ def read_address(url: str | None = None) -> Address:
 
 def _to_primary(url: str) -> str:
     # With several hosts only the one that takes writes will do, also after a failover.
-    hosts = url.split("://", 1)[1].split("/", 1)[0].rsplit("@", 1)[-1]
-    if "," not in hosts or "target_session_attrs" in url:
+    place, _, query = url.split("://", 1)[1].partition("?")
+    hosts = place.split("/", 1)[0].rsplit("@", 1)[-1]
+    several = "," in hosts or any("," in part for part in query.split("&") if part.startswith(("host=", "hostaddr=")))
+    if not several or "target_session_attrs" in query:
         return url
-    return f"{url}{'&' if '?' in url else '?'}target_session_attrs=read-write"
+    return f"{url}{'&' if query else '' if '?' in url else '?'}target_session_attrs=read-write"
+
+
+def _masked(text: str) -> str:
+    return _PASSWORD.sub(lambda found: f"{found[1]}:{MASK}@" if found[1] is not None else MASK, text)

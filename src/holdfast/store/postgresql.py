@@ -6,10 +6,12 @@ with several hosts in the address the one that takes writes is found again after
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from holdfast.store.database import CommitUnknown, Cursor, Execute
 from holdfast.store.statements import Engine
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 POOL_MAX = 16
 WAIT_S = 10.0
 """So long a caller waits for a connection before the pool counts as exhausted."""
+ROLLED_BACK_CLASSES = frozenset({"22", "23", "25", "40", "42", "44", "P0"})
+"""Classes of SQLSTATE with which a COMMIT is refused: conflicts, and constraints that were checked only now."""
 MIGRATION_LOCK = 0x686F6C64  # "hold"
 
 # Claims and settlements are look-ups by id. A planner that has no statistics yet, or old ones, must not answer a
@@ -43,13 +47,14 @@ class PostgresqlDatabase:
     def __init__(self, target: str, *, pool_max: int = POOL_MAX) -> None:
         self.target = target
         self._pool_max = pool_max
-        self._pool: ConnectionPool[Connection[tuple[Any, ...]]] | None = None
-        self._opening = threading.Lock()
+        self._closed = False
+        self._inherited: list[object] = []
+        self._begin_empty()
 
     @contextmanager
-    def transaction(self, *, write: bool) -> Iterator[Execute]:  # noqa: ARG002 - both kinds are alike here
+    def transaction(self, *, write: bool) -> Iterator[Execute]:
         with self._connected() as connection:
-            _run(connection, "BEGIN")
+            _run(connection, "BEGIN" if write else "BEGIN READ ONLY")
             try:
                 yield lambda text, parameters: _run(connection, text, parameters)
             except BaseException:
@@ -78,20 +83,70 @@ class PostgresqlDatabase:
 
     def close(self) -> None:
         with self._opening:
+            self._closed = True
             if self._pool is not None:
                 self._pool.close()
                 self._pool = None
 
+    def _begin_empty(self) -> None:
+        self._opening = threading.Lock()
+        self._pool: ConnectionPool[Connection[tuple[Any, ...]]] | None = None
+        self._losses = 0
+        self._trusted: WeakKeyDictionary[Connection[tuple[Any, ...]], int] = WeakKeyDictionary()
+        self._process = os.getpid()
+
     @contextmanager
     def _connected(self) -> Iterator[Connection[tuple[Any, ...]]]:
-        with (self._pool or self._open()).connection() as connection:
+        pool = self._open()
+        connection = self._sound(pool)
+        try:
             yield connection
+        finally:
+            if connection.closed:
+                self._losses += 1
+            pool.putconn(connection)
+
+    def _sound(self, pool: ConnectionPool[Connection[tuple[Any, ...]]]) -> Connection[tuple[Any, ...]]:
+        """A connection from the pool. Where one was lost, the others that lie there are tried out before use."""
+        from psycopg import OperationalError
+
+        connection = self._taken(pool)
+        for _ in range(self._pool_max):
+            losses = self._losses
+            if not losses or self._trusted.get(connection) == losses:
+                break
+            try:
+                _run(connection, "")
+                self._trusted[connection] = losses
+            except OperationalError:
+                pool.putconn(connection)
+                connection = self._taken(pool)
+        return connection
+
+    def _taken(self, pool: ConnectionPool[Connection[tuple[Any, ...]]]) -> Connection[tuple[Any, ...]]:
+        from psycopg_pool import PoolTimeout
+
+        try:
+            return pool.getconn()
+        except PoolTimeout:
+            # Either all connections are in use, or none could be made: the server itself tells which.
+            self.connect().close()
+            raise
 
     def _open(self) -> ConnectionPool[Connection[tuple[Any, ...]]]:
+        if self._process != os.getpid():
+            # Connections and the pool's own threads are the parent's; the child lets them lie and begins anew.
+            self._inherited.append((self._pool, self._opening, self._trusted))
+            self._begin_empty()
+        return self._pool or self._opened()
+
+    def _opened(self) -> ConnectionPool[Connection[tuple[Any, ...]]]:
         from psycopg import Connection
-        from psycopg_pool import ConnectionPool
+        from psycopg_pool import ConnectionPool, PoolClosed
 
         with self._opening:
+            if self._closed:
+                raise PoolClosed("the store is closed")
             if self._pool is None:
                 self._pool = ConnectionPool(
                     self.target,
@@ -136,13 +191,16 @@ def _run_alone(connection: Connection[tuple[Any, ...]], text: str, parameters: M
 
 def _commit(connection: Connection[tuple[Any, ...]]) -> None:
     try:
-        _run(connection, "COMMIT")
+        ended = connection.execute("COMMIT").statusmessage
     except Exception as error:
-        sqlstate = getattr(error, "sqlstate", None)
-        # Class 40 is the server's word that it rolled back; without any word nobody knows.
-        if sqlstate is None or not sqlstate.startswith("40"):
+        # Only what the server says about the transaction itself is its word that it rolled back.
+        if (getattr(error, "sqlstate", None) or "")[:2] not in ROLLED_BACK_CLASSES:
             raise CommitUnknown from error
         raise
+    if ended != "COMMIT":
+        from psycopg.errors import InFailedSqlTransaction
+
+        raise InFailedSqlTransaction("a statement had failed and the phase went on: everything was rolled back")
 
 
 def _roll_back(connection: Connection[tuple[Any, ...]]) -> None:

@@ -1,4 +1,4 @@
-"""SQLite: one writer connection per process, taken in turn, and a reader for each thread.
+"""SQLite: one writer connection per process, taken in turn, and readers that are handed round.
 
 WAL mode with `synchronous=FULL`: an acknowledgement means on disk. Threads of one process queue for the writer here,
 so they never meet SQLite's own lock; between processes that lock is waited for, patiently.
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.base import monotonic_s, world
+from holdfast.catalog.core import TRANSACTION_ROLLED_BACK
 from holdfast.store.database import Cursor, Execute
 from holdfast.store.statements import Engine
 
@@ -35,21 +36,21 @@ class SqliteDatabase:
         if sqlite3.sqlite_version_info < VERSION_MIN:
             raise RuntimeError(f"SQLite {sqlite3.sqlite_version} is too old; Holdfast needs 3.38 or later")
         self._path = path
-        self._turn = threading.RLock()
-        self._local = threading.local()
-        self._open: list[sqlite3.Connection] = []
-        self._process = os.getpid()
-        self._writer: sqlite3.Connection | None = None
+        self._closed = False
+        self._inherited: list[object] = []
+        self._begin_empty()
         if path != MEMORY:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Execute]:
+        self._forget_after_fork()
         if write or self._path == MEMORY:
             with self._turn:
                 yield from self._inside(self._write_connection(), "BEGIN IMMEDIATE")
         else:
-            yield from self._inside(self._read_connection(), "BEGIN")
+            with self._reader() as connection:
+                yield from self._inside(connection, "BEGIN")
 
     @contextmanager
     def single(self) -> Iterator[Execute]:
@@ -65,19 +66,33 @@ class SqliteDatabase:
 
     def changes(self) -> int:
         """A number that differs when another connection has committed; cheap enough to look at often."""
-        return int(self._read_connection().execute("PRAGMA data_version").fetchone()[0])
+        self._forget_after_fork()
+        with self._watching:
+            if self._watcher is None:
+                self._watcher = self._connect()
+            return int(self._watcher.execute("PRAGMA data_version").fetchone()[0])
 
     def close(self) -> None:
-        with self._turn:
+        with self._turn, self._watching:
+            self._closed = True
             for connection in self._open:
                 connection.close()
-            self._open.clear()
-            self._writer = None
-            self._local = threading.local()
+            self._begin_empty()
+
+    def _begin_empty(self) -> None:
+        self._turn = threading.RLock()
+        self._watching = threading.Lock()
+        self._open: list[sqlite3.Connection] = []
+        self._readers: list[sqlite3.Connection] = []
+        self._writer: sqlite3.Connection | None = None
+        self._watcher: sqlite3.Connection | None = None
+        self._process = os.getpid()
 
     def _inside(self, connection: sqlite3.Connection, begin: str) -> Iterator[Execute]:
-        _patiently(connection, begin)
+        if connection.in_transaction:
+            raise sqlite3.ProgrammingError("this thread has a transaction open already: hand its Tx on instead")
         try:
+            _patiently(connection, begin)
             yield executor_on(connection)
             _patiently(connection, "COMMIT")
         except BaseException:
@@ -86,29 +101,34 @@ class SqliteDatabase:
             raise
 
     def _write_connection(self) -> sqlite3.Connection:
-        self._forget_after_fork()
         if self._writer is None:
             self._writer = self._connect()
         return self._writer
 
-    def _read_connection(self) -> sqlite3.Connection:
-        if self._path == MEMORY:
-            return self._write_connection()
-        self._forget_after_fork()
-        found: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if found is None:
-            found = self._local.connection = self._connect()
-        return found
+    @contextmanager
+    def _reader(self) -> Iterator[sqlite3.Connection]:
+        """A connection that nobody else uses meanwhile; there are as many as ever read at the same time."""
+        readers = self._readers
+        try:
+            connection = readers.pop()
+        except IndexError:
+            connection = self._connect()
+            connection.execute("PRAGMA query_only=ON")
+        try:
+            yield connection
+        finally:
+            readers.append(connection)
 
     def _forget_after_fork(self) -> None:
-        # A connection must not be carried over a fork; the child opens its own.
+        # A connection must not be carried over a fork, nor even be closed there; a lock may have been held by a
+        # thread that the child does not have. The child begins anew and lets the old ones lie.
         if self._process != os.getpid():
-            self._process = os.getpid()
-            self._writer = None
-            self._open = []
-            self._local = threading.local()
+            self._inherited.append((self._open, self._turn, self._watching))
+            self._begin_empty()
 
     def _connect(self) -> sqlite3.Connection:
+        if self._closed:
+            raise sqlite3.ProgrammingError("the store is closed")
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=BUSY_S)
         for pragma in ("synchronous=FULL", "foreign_keys=ON", "temp_store=MEMORY", "cache_size=-65536"):
             connection.execute(f"PRAGMA {pragma}")
@@ -141,6 +161,7 @@ def _patiently(connection: sqlite3.Connection, text: str) -> None:
             if busy.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
                 raise
             if monotonic_s() >= give_up_s:
-                raise
+                # Said as a failure, so that nobody begins the whole wait again.
+                raise TRANSACTION_ROLLED_BACK() from busy
         here = world()
         here.sleep(STEP_S * (0.5 + here.dice()))

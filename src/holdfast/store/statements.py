@@ -43,7 +43,11 @@ class StatementInvalid(ValueError):
 
 _NAME = re.compile(r"^-- name: *(\S+) *$", re.MULTILINE)
 _ENGINE_CLAUSE = re.compile(r"/\*\s*(sqlite|postgresql):(.*?)\*/", re.DOTALL)
-_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+# Text in quotes is found first, so that nothing inside it is taken for a comment, a space or the end of a statement.
+_COMMENT = re.compile(r"('(?:[^']|'')*')|/\*.*?\*/|--[^\n]*", re.DOTALL)
+_SPACE = re.compile(r"('(?:[^']|'')*')|\s+")
+_STATEMENT = re.compile(r"(?:'(?:[^']|'')*'|[^;'])+")
+_LEFT_OVER = re.compile(r"'(?:[^']|'')*'|(\{[^}]*\}?)")
 _AMONG = re.compile(r"\{among: *(\w+)\}")
 _GIVEN = re.compile(r"\{given: *(\w+ \w+(?:, *\w+ \w+)*)\}")
 _PARAMETER = re.compile(r"'(?:[^']|'')*'|::\w+|:([a-z_]\w*)")
@@ -57,7 +61,7 @@ def parse(source: str, engine: Engine, *, prefix: str, database_clock: bool) -> 
         StatementInvalid: text before the first name, or a name that stands twice.
     """
     parts = _NAME.split(source)
-    if _COMMENT.sub("", parts[0]).strip():
+    if _without_comments(parts[0]).strip():
         raise StatementInvalid(f"{prefix}: SQL stands before the first `-- name:`")
     seen: set[str] = set()
     for name, text in zip(parts[1::2], parts[2::2], strict=True):
@@ -68,9 +72,13 @@ def parse(source: str, engine: Engine, *, prefix: str, database_clock: bool) -> 
 
 
 def translate(name: str, text: str, engine: Engine, *, database_clock: bool) -> Statement:
-    """One statement in the engine's own dialect."""
+    """One statement in the engine's own dialect.
+
+    Raises:
+        StatementInvalid: something in braces is none of the notations.
+    """
     text = _ENGINE_CLAUSE.sub(lambda found: found[2] if found[1] == engine else "", text)
-    text = _COMMENT.sub("", text).strip().removesuffix(";")
+    text = _without_comments(text).strip().removesuffix(";")
     text, clocked = _with_clock(text, engine, database_clock=database_clock)
     lists = tuple(dict.fromkeys(found[1] for found in _AMONG.finditer(text)))
     text = _AMONG.sub(lambda found: _among(found[1], engine), text)
@@ -78,9 +86,11 @@ def translate(name: str, text: str, engine: Engine, *, database_clock: bool) -> 
     columns = [tuple(column.split()) for column in given[1].split(",")] if given else []
     if columns:
         text = _GIVEN.sub(lambda _: _table(columns, engine), text)
+    _refuse_left_over(name, text)
     if engine is Engine.POSTGRESQL:
         text = _PARAMETER.sub(_psycopg_parameter, text.replace("%", "%%"))
-    return Statement(name, re.sub(r"\s+", " ", text), clocked, lists, tuple(kind for _, kind in columns))
+    text = _SPACE.sub(lambda found: found[1] or " ", text)
+    return Statement(name, text, clocked, lists, tuple(kind for _, kind in columns))
 
 
 def _with_clock(text: str, engine: Engine, *, database_clock: bool) -> tuple[str, bool]:
@@ -112,4 +122,14 @@ def _psycopg_parameter(found: re.Match[str]) -> str:
 def scripts(source: str, engine: Engine) -> Iterable[str]:
     """The statements of a migration, which have no names and no parameters."""
     text = _ENGINE_CLAUSE.sub(lambda found: found[2] if found[1] == engine else "", source)
-    return [part.strip() for part in _COMMENT.sub("", text).split(";") if part.strip()]
+    return [part.strip() for part in _STATEMENT.findall(_without_comments(text)) if part.strip()]
+
+
+def _without_comments(text: str) -> str:
+    return _COMMENT.sub(lambda found: found[1] or "", text)
+
+
+def _refuse_left_over(name: str, text: str) -> None:
+    for found in _LEFT_OVER.finditer(text):
+        if found[1]:
+            raise StatementInvalid(f"{name}: {found[1]} is no notation; known: {{now_us}}, {{among: …}}, {{given: …}}")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Any, TypeVar
 
-from holdfast.base import world
+from holdfast.base import monotonic_s, world
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
 from holdfast.catalog.core import DATABASE_CONNECTION_ERROR, TRANSACTION_ROLLED_BACK
 from holdfast.catalog.durable import COMMIT_UNKNOWN
@@ -27,6 +27,8 @@ T = TypeVar("T")
 ROLLBACK_TRIES = 12
 CONNECT_TRIES = 4
 TRY_S = 0.02
+TRYING_S_MAX = 10.0
+"""After so long no further try begins."""
 _AGAIN = {TRANSACTION_ROLLED_BACK.code: ROLLBACK_TRIES, DATABASE_CONNECTION_ERROR.code: CONNECT_TRIES}
 
 
@@ -73,19 +75,25 @@ class Store:
 
     def migrate(self, package: str = "holdfast.store", *, system: str = "core") -> list[str]:
         """Bring the schema up to date; the names of the migrations that ran. Safe when many processes start at once."""
-        return migrate(self.database, package, system)
+        return self._tried(lambda: migrate(self.database, package, system), repeatable=True)
 
     def atomic(self, phase: Callable[[Tx], T], *, write: bool = True, repeatable: bool = False) -> T:
         """Run the phase in one transaction and commit.
 
         Args:
+            write: False is for a phase that only reads; the database refuses it any change.
             repeatable: the phase has one effect however often it runs, so it may run again after a lost reply.
 
         Raises:
             Failure: the database's error under its catalog code; COMMIT_UNKNOWN when nobody can tell whether it
                 happened.
         """
-        return self._tried(lambda: self._once(phase, write=write), repeatable=repeatable)
+        # A phase that changes nothing may always be repeated.
+        tx, result = self._tried(lambda: self._once(phase, write=write), repeatable=repeatable or not write)
+        # Only now: what fails from here on must not be taken for a transaction that failed.
+        for follow in tx.after_commit:
+            follow()
+        return result
 
     def single(self, name: str, /, *, repeatable: bool = False, **parameters: Any) -> list[tuple[Any, ...]]:
         """Run one statement that is a transaction of its own; the cheapest way to write."""
@@ -106,7 +114,7 @@ class Store:
         """A transaction that the caller commits: sqlite3, psycopg, or SQLAlchemy's Connection or Session.
 
         Raises:
-            JoinRefused: the connection is none of these, or of another engine.
+            JoinRefused: the connection is none of these, of another engine, or commits each statement by itself.
         """
         return self._tx(executor(connection, self.engine), joined=True)
 
@@ -130,31 +138,31 @@ class Store:
     def _tx(self, execute: Execute, *, joined: bool = False) -> Tx:
         return Tx(execute, self._statements, self.engine, joined=joined)
 
-    def _once(self, phase: Callable[[Tx], T], *, write: bool) -> T:
+    def _once(self, phase: Callable[[Tx], T], *, write: bool) -> tuple[Tx, T]:
         with self.database.transaction(write=write) as execute:
             tx = self._tx(execute)
-            result = phase(tx)
-        for follow in tx.after_commit:
-            follow()
-        return result
+            return tx, phase(tx)
 
     def _tried(self, once: Callable[[], T], *, repeatable: bool) -> T:
-        tries = 0
+        tries, begun_s = 0, monotonic_s()
+        unknown: CommitUnknown | None = None
         while True:
             tries += 1
             try:
                 return once()
             except Failure:
                 raise
-            except CommitUnknown as unknown:
+            except CommitUnknown as lost:
+                unknown = lost
                 if not repeatable or tries >= CONNECT_TRIES:
-                    raise COMMIT_UNKNOWN() from unknown.__cause__
+                    raise COMMIT_UNKNOWN() from lost.__cause__
             except Exception as error:
                 failure = _database_failure(error)
                 if failure is None:
                     raise
-                if tries >= _AGAIN.get(failure.code, 1):
-                    raise failure from error
+                if tries >= _AGAIN.get(failure.code, 1) or monotonic_s() - begun_s >= TRYING_S_MAX:
+                    # Whatever came after it, an earlier try may have been carried out.
+                    raise (failure if unknown is None else COMMIT_UNKNOWN()) from error
             here = world()
             here.sleep(TRY_S * tries * (0.5 + here.dice()))
 

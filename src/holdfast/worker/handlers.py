@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from holdfast.catalog import Fault
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
 from holdfast.policy import Breaker, PolicyInvalid, Retry
 from holdfast.worker.job import DEFAULT_QUEUE, Job
@@ -37,10 +38,12 @@ class QueueSettings:
     """So many jobs run at once in this process."""
     breaker: Breaker | None = None
     """Shared by all processes: while it is open, jobs stay queued and no attempt is spent."""
-    fail_fast: bool = False
-    """An open breaker fails jobs at once instead of holding them."""
+    breaker_name: str = ""
+    """Queues that call the same target may share one breaker; without a name it is the queue's own."""
+    fails_with: Fault | None = None
+    """An open breaker fails jobs at once with this fault instead of holding them."""
     probe: Callable[[], bool] | None = None
-    """Asked while the breaker is open: True lets jobs through again."""
+    """Asked when the breaker's pause is over: True lets jobs through again, to try."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.concurrency <= CONCURRENCY_MAX:

@@ -162,13 +162,14 @@ class Jobs:
 
         def phase(tx: Tx) -> bool:
             failure = JOB_CANCELLED()
+            kind = tx.row("job.kind", id=job_id)
             stopped = tx.row(
                 "job.cancel_queued",
                 id=job_id,
                 code=failure.code,
                 message=failure.message,
                 technical="cancelled while it was queued",
-                fingerprint=fingerprint(failure.code, "", "cancelled"),
+                fingerprint=fingerprint(failure.code, kind[0] if kind else "", "cancelled"),
             )
             verb = "cancelled"
             if stopped is None:

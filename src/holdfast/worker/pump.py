@@ -17,10 +17,11 @@ from holdfast.catalog import Failure
 from holdfast.store import Store, Tx
 from holdfast.worker import ledger
 from holdfast.worker.attempt import Outcome
+from holdfast.worker.breakers import Admission, SharedBreaker, shared_breaker, tell_breaker
 from holdfast.worker.crew import Crew
 from holdfast.worker.job import Job
 from holdfast.worker.ledger import Finished
-from holdfast.worker.settlement import Settlement
+from holdfast.worker.settlement import Settlement, rejected
 
 T = TypeVar("T")
 
@@ -48,6 +49,20 @@ class Stock:
     """Jobs tried apart, and since when."""
     rate: float = 0.0
     """Jobs done in a second, lately."""
+    breaker: SharedBreaker | None = None
+    probes: dict[str, int] = field(default_factory=dict)
+    """Jobs let through by a half-open breaker, and in which round."""
+
+
+@dataclass(slots=True)
+class Claimed:
+    """What one claim brought."""
+
+    queue: str
+    lane: str
+    full: bool
+    jobs: list[Job]
+    generation: int | None = None
 
 
 class Pump:
@@ -55,7 +70,7 @@ class Pump:
 
     def __init__(self, store: Store, crews: Sequence[Crew], may_write: Callable[[], bool]) -> None:
         self._store = store
-        self._stocks = {crew.settings.name: Stock(crew) for crew in crews}
+        self._stocks = {crew.settings.name: Stock(crew, breaker=shared_breaker(crew.settings)) for crew in crews}
         self._may_write = may_write
         # Crews append while the pump takes: only operations that the interpreter does in one go are used on these.
         self._finished: deque[Finished] = deque()
@@ -107,9 +122,10 @@ class Pump:
             self._finished.extendleft(reversed(finished))
             self._settlements.extendleft(reversed(settlements))
             self._strays = True
+            self.wake()
             raise
         self._strays = False
-        self._learn(finished, settlements, claimed, wants, monotonic_s() - started_s)
+        self._learn(finished, settlements, claimed, monotonic_s() - started_s)
         return True
 
     def wait(self, seconds: float) -> None:
@@ -127,16 +143,36 @@ class Pump:
         for stock in self._stocks.values():
             stock.suspects.clear()
 
+    def tend(self) -> None:
+        """Ask the health probes of open breakers."""
+        for stock in self._stocks.values():
+            if stock.breaker is not None and stock.breaker.tend(self._store):
+                self.wake()
+
     def _phase(
         self, tx: Tx, finished: list[Finished], settlements: list[Settlement], wants: list[tuple[str, str, int]]
-    ) -> list[tuple[str, str, list[Job]]]:
+    ) -> list[Claimed]:
         if self._strays:
             ledger.release_strays(tx, self.worker, self._held_ids(finished, settlements))
         ledger.settle(tx, self.worker, finished, settlements)
-        return [
-            (queue, lane, ledger.claim(tx, queue=queue, worker=self.worker, count=count, lane=lane))
-            for queue, lane, count in wants
-        ]
+        for name, stock in self._stocks.items():
+            if stock.breaker is not None:
+                tell_breaker(tx, stock.breaker, name, stock.probes, finished, settlements)
+        return [self._claim(tx, queue, lane, count) for queue, lane, count in wants]
+
+    def _claim(self, tx: Tx, queue: str, lane: str, count: int) -> Claimed:
+        breaker = self._stocks[queue].breaker
+        admission = Admission(count) if breaker is None else breaker.admit(tx, count)
+        if admission.count == 0:
+            return Claimed(queue, lane, False, [])
+        jobs = ledger.claim(tx, queue=queue, worker=self.worker, count=admission.count, lane=lane)
+        full = len(jobs) == count
+        if breaker is not None and admission.rejected and breaker.fails_with is not None:
+            ledger.settle(tx, self.worker, (), [rejected(job, breaker.fails_with()) for job in jobs])
+            return Claimed(queue, lane, full, [])
+        if breaker is not None and jobs and admission.generation is not None:
+            breaker.spend(tx, len(jobs))
+        return Claimed(queue, lane, full, jobs, admission.generation)
 
     def _wants(self) -> list[tuple[str, str, int]]:
         """Which claims are worth making: queue, lane and how many."""
@@ -149,6 +185,8 @@ class Pump:
             # A few at a time are not worth a claim while many are still held.
             worth = room >= min(BATCH_MAX, max(1, stock.crew.load // 4))
             if worth and (stock.promising or now_s - stock.looked_s >= POLL_S):
+                # Lowered before the claim: a wake-up that comes during it must not be forgotten.
+                stock.promising = False
                 wants.append((name, ledger.LANE_READY, min(room, BATCH_MAX)))
             if now_s - stock.looked_alone_s >= ALONE_S and not self._suspecting(stock, now_s):
                 stock.looked_alone_s = now_s
@@ -174,28 +212,31 @@ class Pump:
         self,
         finished: list[Finished],
         settlements: list[Settlement],
-        claimed: list[tuple[str, str, list[Job]]],
-        wants: list[tuple[str, str, int]],
+        claimed: list[Claimed],
         turn_s: float,
     ) -> None:
         now_s = monotonic_s()
         self._turn_s += (turn_s - self._turn_s) * 0.2
         done: dict[str, int] = dict.fromkeys(self._stocks, 0)
-        for one in finished:
-            done[one[0].queue] += 1
-        for settlement in settlements:
-            done[settlement.job.queue] += 1
+        for job in (*(one[0] for one in finished), *(one.job for one in settlements)):
+            done[job.queue] += 1
+            self._stocks[job.queue].probes.pop(job.id, None)
         for name, stock in self._stocks.items():
             stock.rate += (done[name] / max(turn_s, 0.0005) - stock.rate) * 0.2
-        for (name, lane, count), (_, _, jobs) in zip(wants, claimed, strict=True):
-            stock = self._stocks[name]
-            if lane == ledger.LANE_READY:
-                stock.promising = len(jobs) == count
-                stock.looked_s = now_s
-            else:
-                stock.suspects.update(dict.fromkeys((job.id for job in jobs), now_s))
-            if jobs:
-                stock.crew.put(jobs)
+        for claim in claimed:
+            self._stock(claim, now_s)
+
+    def _stock(self, claim: Claimed, now_s: float) -> None:
+        stock = self._stocks[claim.queue]
+        if claim.lane == ledger.LANE_READY:
+            stock.promising = stock.promising or claim.full
+            stock.looked_s = now_s
+        else:
+            stock.suspects.update(dict.fromkeys((job.id for job in claim.jobs), now_s))
+        if claim.generation is not None:
+            stock.probes.update(dict.fromkeys((job.id for job in claim.jobs), claim.generation))
+        if claim.jobs:
+            stock.crew.put(claim.jobs)
 
 
 def _drained(gathered: deque[T]) -> list[T]:

@@ -60,6 +60,11 @@ def cancelled(job: Job, reason: str, duration_us: int | None) -> Settlement:
     return _failed(job, "cancel", JOB_CANCELLED(), None, duration_us, reason)
 
 
+def rejected(job: Job, failure: Failure) -> Settlement:
+    """An open breaker fails the job without an attempt."""
+    return _failed(job, "fail", failure, None, None, "the breaker is open")
+
+
 def released(job: Job, reason: str) -> Settlement:
     """The worker stops; the job goes back as if it had not been touched."""
     return Settlement(job=job, verb="release", delay_us=0, returned=1, reason=reason)

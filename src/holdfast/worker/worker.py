@@ -20,8 +20,11 @@ from holdfast.worker.attempt import Outcome
 from holdfast.worker.crew import Crew
 from holdfast.worker.handlers import Handlers, QueueSettings
 from holdfast.worker.heart import Heart
+from holdfast.worker.housekeeping import Housekeeper
 from holdfast.worker.job import Job
+from holdfast.worker.periodic import Periodic
 from holdfast.worker.pump import Pump
+from holdfast.worker.retention import Retention
 from holdfast.worker.wake import Listener
 
 if TYPE_CHECKING:
@@ -45,6 +48,8 @@ class Worker:
         queues: Sequence[QueueSettings] = (QueueSettings(),),
         lease_s: float = LEASE_S,
         grace_s: float = GRACE_S,
+        periodic: Periodic | None = None,
+        retention: Retention | None = None,
     ) -> None:
         self._store = store
         self._grace_s = grace_s
@@ -62,6 +67,7 @@ class Worker:
             tend=self._tend,
         )
         self._listener = Listener(store, self._woken)
+        self._housekeeper = Housekeeper(store, periodic=periodic, retention=retention or Retention())
         self._fenced = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -83,6 +89,7 @@ class Worker:
         self._heart.start()
         self._pump.worker = self._heart.worker
         self._listener.start()
+        self._housekeeper.start()
         self._thread = threading.Thread(target=self._run, name="holdfast-pump", daemon=True)
         self._thread.start()
 
@@ -113,6 +120,7 @@ class Worker:
             for crew in self._crews:
                 crew.close()
             self._listener.stop()
+            self._housekeeper.stop()
             self._heart.stop()
             self._loop.stop()
 
@@ -177,6 +185,7 @@ class Worker:
     def _tend(self) -> None:
         for crew in self._crews:
             crew.abandon_overdue()
+        self._pump.tend()
 
     def _done(self, job: Job, outcome: Outcome) -> None:
         self._pump.done(job, outcome)

@@ -10,8 +10,8 @@ SELECT id, tenant, queue, kind, attempt_count, manual_retry_count, error_code, e
    AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
    AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
    AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
-   AND (CAST(:words AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
-        lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:words)) > 0)
+   AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
+        lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0)
  ORDER BY failed_us DESC, id DESC LIMIT :count;
 
 -- name: count
@@ -21,8 +21,8 @@ SELECT count(*)
    AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
    AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
    AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
-   AND (CAST(:words AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
-        lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:words)) > 0);
+   AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
+        lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0);
 
 -- name: groups
 SELECT alike.fingerprint, job.error_code AS code, job.kind, alike.count, alike.first_seen_us, alike.last_seen_us,
@@ -35,8 +35,8 @@ SELECT alike.fingerprint, job.error_code AS code, job.kind, alike.count, alike.f
        AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
        AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
        AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
-       AND (CAST(:words AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
-            lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:words)) > 0)
+       AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
+            lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0)
      GROUP BY fingerprint ORDER BY count(*) DESC, max(failed_us) DESC LIMIT :most
   ) AS alike JOIN job ON job.id = alike.example_id
  ORDER BY alike.count DESC, alike.last_seen_us DESC;
@@ -44,20 +44,20 @@ SELECT alike.fingerprint, job.error_code AS code, job.kind, alike.count, alike.f
 -- name: pick
 -- The next ones, held until the transaction ends. Everybody goes the same way, so two operators wait for each other
 -- and never stand crosswise; what the first has moved, the second no longer finds.
-SELECT id, tenant, queue, kind, dedupe_key, attempt_count, error_code, failed_us
+SELECT id, tenant, queue, kind, dedupe_key, unique_until_us <= {now_us}, attempt_count, error_code, failed_us
   FROM job
  WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
    AND (failed_us, id) < (:before_us, :before_id)
    AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
    AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
    AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
-   AND (CAST(:words AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
-        lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:words)) > 0)
+   AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
+        lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0)
  ORDER BY failed_us DESC, id DESC LIMIT :count
  /* postgresql: FOR UPDATE */;
 
 -- name: pick_one
-SELECT id, tenant, queue, kind, dedupe_key, attempt_count, error_code, failed_us
+SELECT id, tenant, queue, kind, dedupe_key, unique_until_us <= {now_us}, attempt_count, error_code, failed_us
   FROM job WHERE id = :id AND state = 'failed' /* postgresql: FOR UPDATE */;
 
 -- name: free_keys
@@ -65,14 +65,14 @@ SELECT id, tenant, queue, kind, dedupe_key, attempt_count, error_code, failed_us
 UPDATE job SET unique_key = NULL
  WHERE unique_until_us <= {now_us}
    AND id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
-       SELECT job.id FROM {given: tenant text, queue text, dedupe_key text}
-         JOIN job ON job.tenant = given.tenant AND job.queue = given.queue AND job.unique_key = given.dedupe_key
-       /* postgresql: )) */ /* sqlite: ) */;
+       SELECT twin.id FROM job AS dead
+         JOIN job AS twin ON twin.tenant = dead.tenant AND twin.queue = dead.queue AND twin.unique_key = dead.dedupe_key
+        WHERE dead.id {among: ids} /* postgresql: )) */ /* sqlite: ) */;
 
--- name: keys_held
-SELECT job.tenant, job.queue, job.unique_key
-  FROM {given: tenant text, queue text, dedupe_key text}
-  JOIN job ON job.tenant = given.tenant AND job.queue = given.queue AND job.unique_key = given.dedupe_key;
+-- name: twins
+SELECT dead.id, twin.id FROM job AS dead
+  JOIN job AS twin ON twin.tenant = dead.tenant AND twin.queue = dead.queue AND twin.unique_key = dead.dedupe_key
+ WHERE dead.id {among: ids};
 
 -- name: revive
 -- Back to the queue with a clean slate; the journal keeps what was. A key whose window is over is not taken again.

@@ -142,6 +142,9 @@ SELECT id, tenant, queue, kind, state, lane, priority, due_us, payload, dedupe_k
        (SELECT lease_until_us FROM worker WHERE worker.id = job.lease_owner) AS lease_until_us
   FROM job WHERE id = :id;
 
+-- name: kind
+SELECT kind FROM job WHERE id = :id;
+
 -- name: outcome
 SELECT state, result, error_code, error_message FROM job WHERE id = :id;
 
@@ -158,40 +161,8 @@ SELECT id, tenant, queue, kind, state, priority, due_us, attempt_count, manual_r
    AND (CAST(:before AS TEXT) IS NULL OR id < :before)
  ORDER BY id DESC LIMIT :count;
 
--- name: revive
--- A dead letter goes back to its queue with a clean slate; the journal keeps what was.
-UPDATE job
-   SET state = 'queued', lane = 'ready', token = token + 1, due_us = {now_us}, attempt_count = 0, pardon_count = 0,
-       code_counts = NULL, manual_retry_count = manual_retry_count + 1, failed_us = NULL, unique_key = dedupe_key,
-       error_code = NULL, error_message = NULL, error_technical = NULL, fingerprint = NULL
- WHERE id = :id AND state = 'failed'
-RETURNING id, queue, kind;
-
--- name: discard
-DELETE FROM job WHERE id = :id AND state = 'failed' RETURNING id, queue, kind;
-
 -- name: prune_finished
 DELETE FROM job
  WHERE id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
        SELECT id FROM job WHERE state = 'complete' AND finished_us < {now_us} - :older_us
         ORDER BY finished_us LIMIT :count /* postgresql: FOR UPDATE SKIP LOCKED )) */ /* sqlite: ) */;
-
--- name: prune_journal
--- The history of what still lives is kept.
-DELETE FROM journal
- WHERE id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
-       SELECT journal.id FROM journal
-        WHERE at_us < {now_us} - :older_us
-          AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = journal.subject AND job.state <> 'complete')
-        ORDER BY journal.id LIMIT :count /* postgresql: )) */ /* sqlite: ) */;
-
--- name: depths
--- Bounded: a queue deeper than `most` is shown as at least that.
-SELECT q.name, q.paused_us, q.paused_reason,
-       (SELECT count(*) FROM (SELECT 1 FROM job WHERE job.state = 'queued' AND job.queue = q.name AND job.lane <> 'waiting'
-                               LIMIT :most) AS ready) AS ready,
-       (SELECT count(*) FROM (SELECT 1 FROM job WHERE job.state = 'queued' AND job.queue = q.name AND job.lane = 'waiting'
-                               LIMIT :most) AS later) AS waiting,
-       (SELECT min(job.due_us) FROM job WHERE job.state = 'queued' AND job.queue = q.name AND job.lane = 'ready'
-           AND job.priority = 0) AS oldest_due_us
-  FROM queue AS q ORDER BY q.name;

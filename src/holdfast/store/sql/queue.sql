@@ -29,16 +29,14 @@ WITH RECURSIVE head(id) AS (
 )
 SELECT job.queue, job.lane, job.due_us FROM head JOIN job ON job.id = head.id LIMIT :most;
 
--- name: depths
+-- name: depth
 -- Bounded: a lane deeper than `most` is counted no further.
-SELECT given.name,
-       (SELECT count(*) FROM (SELECT 1 FROM job WHERE job.state = 'queued' AND job.queue = given.name
-           AND job.lane = 'ready' LIMIT :most) AS counted) AS ready,
-       (SELECT count(*) FROM (SELECT 1 FROM job WHERE job.state = 'queued' AND job.queue = given.name
-           AND job.lane = 'alone' LIMIT :most) AS counted) AS alone,
-       (SELECT count(*) FROM (SELECT 1 FROM job WHERE job.state = 'queued' AND job.queue = given.name
-           AND job.lane = 'waiting' LIMIT :most) AS counted) AS waiting
-  FROM {given: name text};
+SELECT (SELECT count(*) FROM (SELECT 1 FROM job WHERE state = 'queued' AND queue = :name AND lane = 'ready'
+                               LIMIT :most) AS ready),
+       (SELECT count(*) FROM (SELECT 1 FROM job WHERE state = 'queued' AND queue = :name AND lane = 'alone'
+                               LIMIT :most) AS alone),
+       (SELECT count(*) FROM (SELECT 1 FROM job WHERE state = 'queued' AND queue = :name AND lane = 'waiting'
+                               LIMIT :most) AS waiting);
 
 -- name: processing
 SELECT queue, count(*) FROM job WHERE lease_owner IS NOT NULL GROUP BY queue;

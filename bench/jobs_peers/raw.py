@@ -1,0 +1,101 @@
+"""Plain SQL in psycopg: what this server and this driver can do at most, without a queue around it.
+
+One table, no journal, no lease, no fencing; a batch is claimed in one statement and completed in the next.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import psycopg
+
+from bench.jobs_peers.contender import Client, Handled, SyncContender
+
+BATCH = 500
+IDLE_S = 0.01
+CONNECTIONS = 10
+
+TABLE = """
+CREATE TABLE raw_job (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  queue TEXT NOT NULL,
+  state TEXT NOT NULL DEFAULT 'queued',
+  payload TEXT NOT NULL,
+  claimed_at TIMESTAMPTZ,
+  finished_at TIMESTAMPTZ
+) WITH (fillfactor = 70);
+CREATE INDEX raw_job_ready ON raw_job (queue, id) WHERE state = 'queued';
+"""
+CLAIM = """
+UPDATE raw_job SET state = 'processing', claimed_at = now()
+ WHERE id = ANY(ARRAY(SELECT id FROM raw_job WHERE state = 'queued' AND queue = 'default'
+                       ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED))
+RETURNING id, payload
+"""
+COMPLETE = "UPDATE raw_job SET state = 'complete', finished_at = now() WHERE id = ANY(%s)"
+INSERT = "INSERT INTO raw_job (queue, payload) VALUES ('default', %s)"
+INSERT_MANY = "INSERT INTO raw_job (queue, payload) SELECT 'default', unnest(%s::text[])"
+
+
+class RawClient:
+    """A connection for each thread, every statement a transaction of its own."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._local = threading.local()
+        self._opened: list[psycopg.Connection[tuple[object, ...]]] = []
+
+    def one(self, payload: str) -> None:
+        self._connection().execute(INSERT, (payload,), prepare=True)
+
+    def many(self, payloads: Sequence[str]) -> None:
+        self._connection().execute(INSERT_MANY, (list(payloads),), prepare=True)
+
+    def close(self) -> None:
+        for connection in self._opened:
+            connection.close()
+
+    def _connection(self) -> psycopg.Connection[tuple[object, ...]]:
+        found: psycopg.Connection[tuple[object, ...]] | None = getattr(self._local, "connection", None)
+        if found is None:
+            found = self._local.connection = psycopg.connect(self._address, autocommit=True)
+            self._opened.append(found)
+        return found
+
+
+class Raw(SyncContender):
+    unfinished = "SELECT count(*) FROM raw_job WHERE state <> 'complete'"
+
+    def prepare(self, address: str) -> None:
+        with psycopg.connect(address) as connection:
+            connection.execute(TABLE)
+
+    @contextmanager
+    def client(self, address: str) -> Iterator[Client]:
+        client = RawClient(address)
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def together(self, address: str, payloads: Sequence[str], callers: int) -> float:
+        """Ten connections, each with a thread: more of them are slower."""
+        return super().together(address, payloads, min(callers, CONNECTIONS))
+
+    def work(self, address: str, handled: Handled, ready: Callable[[], None]) -> None:
+        with psycopg.connect(address, autocommit=True) as connection:
+            pause = threading.Event()
+            ready()
+            while True:
+                rows = connection.execute(CLAIM, (BATCH,), prepare=True).fetchall()
+                if not rows:
+                    pause.wait(IDLE_S)
+                    continue
+                for _, payload in rows:
+                    handled(payload)
+                connection.execute(COMPLETE, ([row[0] for row in rows],), prepare=True)
+
+
+CONTENDER = Raw()

@@ -1,0 +1,75 @@
+"""An idle worker on PostgreSQL: how soon it begins a job, and what it costs while there is none."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from statistics import quantiles
+
+from bench.jobs_drain import CONTENDERS, PEERS
+from bench.jobs_process import Unavailable, ask, cpu_s, crew, wait_s
+from bench.jobs_rows import LABELS, OURS, RAW, announce, missing_row, progress
+from bench.jobs_server import Bench
+from bench.table import Asked, Row
+
+SAMPLES, SAMPLES_QUICK = 300, 60
+P50_MS_MAX, P99_MS_MAX = 2.5, 8.0
+SETTLE_S, WATCH_S = 2.0, 5.0
+IDLE_PERCENT_MAX = 1.0
+
+
+def pickup_rows(bench: Bench, quick: bool) -> list[Row]:
+    group = "PostgreSQL: pick-up by an idle worker, from the call of enqueue to the handler"
+    rows = []
+    for name in (OURS, *(PEERS[:1] if quick else PEERS)):
+        try:
+            with bench.database(name) as address:
+                taken = sorted(ask(name, "pickup", address, SAMPLES_QUICK if quick else SAMPLES))
+        except Unavailable as reason:
+            announce(f"{group}: {name}: {reason}")
+            rows.append(missing_row(group, name, str(reason)))
+            continue
+        cuts = quantiles(taken, n=100, method="inclusive")
+        progress(f"pick-up, {name}: {cuts[49]:.2f} ms, 99 % within {cuts[98]:.2f} ms")
+        for label, reached, most in (("p50", cuts[49], P50_MS_MAX), ("p99", cuts[98], P99_MS_MAX)):
+            asked = Asked(bound=most, reached=reached, unit="ms") if name == OURS else None
+            rows.append(Row(group=group, name=f"{name}, {label}", figure=reached, unit="ms", asked=asked))
+    return rows
+
+
+def idle_rows(bench: Bench, quick: bool) -> list[Row]:
+    """All workers idle beside each other; the connections that a worker keeps busy on the server count too."""
+    group = f"PostgreSQL: an idle worker, percent of a core over {WATCH_S:.0f} s"
+    rows: list[Row] = []
+    with ExitStack() as ends:
+        watched: dict[str, tuple[int, str]] = {}
+        for name in CONTENDERS:
+            if name == RAW:
+                continue
+            try:
+                address = ends.enter_context(bench.database(name))
+                workers = ends.enter_context(crew(name, address, 1))
+                workers.go()
+            except Unavailable as reason:
+                announce(f"{group}: {name}: {reason}")
+                rows.append(missing_row(group, name, str(reason)))
+                continue
+            watched[name] = (workers.workers[0].process.pid, address.rpartition("/")[2])
+        wait_s(SETTLE_S)
+        before = {name: _used_s(bench, *where) for name, where in watched.items()}
+        wait_s(WATCH_S)
+        for name, where in watched.items():
+            process, backends = (
+                100 * (now - then) / WATCH_S for now, then in zip(_used_s(bench, *where), before[name], strict=True)
+            )
+            asked = Asked(bound=IDLE_PERCENT_MAX, reached=process + backends, unit="%") if name == OURS else None
+            label = LABELS.get(name, name)
+            rows.append(Row(group=group, name=f"{label}, process", figure=process, unit="%"))
+            rows.append(
+                Row(group=group, name=f"{label}, and its connections", figure=process + backends, unit="%", asked=asked)
+            )
+    return rows
+
+
+def _used_s(bench: Bench, process: int, database: str) -> tuple[float, float]:
+    backends = bench.server.execute(f"SELECT pid FROM pg_stat_activity WHERE datname = '{database}'")
+    return cpu_s(process), sum(cpu_s(int(pid)) for (pid,) in backends)

@@ -1,0 +1,150 @@
+"""The other side of the suite `jobs`: one contender in a process of its own, told what to do by its arguments.
+
+`python -m bench.jobs_program CONTENDER COMMAND ADDRESS [NUMBER …]`. Everything but a worker answers one line of JSON.
+A worker says `ready`, waits for a line, works, and ends when its standard input does: none outlives who started it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from itertools import count
+from time import monotonic_ns, sleep
+from typing import Any
+
+from bench.jobs_peers.contender import Contender
+
+READY = "ready"
+TOLD_EVERY = 500
+"""A worker tells how many jobs it has handled at its first one and then so often."""
+BATCH = 1_000
+PAUSE_S = (0.005, 0.025)
+"""Between two samples of a pick-up the worker is idle for a random time."""
+
+
+def main(name: str, command: str, address: str, *numbers: str) -> None:
+    contender: Contender = import_module(f"bench.jobs_peers.{name}").CONTENDER
+    answer = COMMANDS[command](contender, address, *map(int, numbers))
+    if answer is not None:
+        print(json.dumps(answer), flush=True)
+
+
+def prepare(contender: Contender, address: str) -> dict[str, Any]:
+    contender.prepare(address)
+    return {"unfinished": contender.unfinished}
+
+
+def fill(contender: Contender, address: str, jobs: int) -> float:
+    """As many jobs as were asked for and no more: bulk's warm-up is taken into account."""
+    return contender.bulk(address, _batches(jobs - 1))
+
+
+def singly(contender: Contender, address: str, jobs: int) -> float:
+    return jobs / contender.singly(address, _payloads(jobs))
+
+
+def together(contender: Contender, address: str, jobs: int, callers: int) -> float:
+    return jobs / contender.together(address, _payloads(jobs), callers)
+
+
+def bulk(contender: Contender, address: str, jobs: int) -> float:
+    return jobs / contender.bulk(address, _batches(jobs))
+
+
+def work(contender: Contender, address: str) -> None:
+    """Count what is handled; lines are a number and the time."""
+    numbers = count(1)
+
+    def handled(payload: str) -> None:
+        number = next(numbers)
+        if number == 1 or number % TOLD_EVERY == 0:
+            _tell(f"{number} {monotonic_ns()}")
+
+    contender.work(address, handled, _at_the_gate)
+
+
+def work_telling(contender: Contender, address: str) -> None:
+    """Tell when each job began; lines are its payload and the time."""
+    contender.work(address, lambda payload: _tell(f"{payload} {monotonic_ns()}"), _at_the_gate)
+
+
+def pickup(contender: Contender, address: str, samples: int) -> list[float]:
+    """Milliseconds from the call that enqueues to the first line of the handler, one job at a time."""
+    command = [sys.executable, "-m", "bench.jobs_program", sys.argv[1], "work_telling", address]
+    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    lines = iter(worker.stdout.readline, "")
+    taken = []
+    try:
+        _wait_for(lines, READY)
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+        with contender.sender(address) as send:
+            sleep(1.0)
+            for number in range(samples):
+                sleep(random.uniform(*PAUSE_S))
+                sent_ns = monotonic_ns()
+                send(f"sample-{number}")
+                began_ns = int(_wait_for(lines, f"sample-{number} ").split()[1])
+                taken.append((began_ns - sent_ns) / 1_000_000)
+    finally:
+        worker.kill()
+        worker.wait()
+    return taken
+
+
+def _wait_for(lines: Any, start: str) -> str:
+    for line in lines:
+        if line.startswith(start):
+            return str(line)
+    raise RuntimeError(f"the worker ended before it said {start!r}")
+
+
+def _at_the_gate() -> None:
+    """All workers of a measurement start at the same moment, and end with the one that started them."""
+    _tell(READY)
+    if not sys.stdin.readline():
+        os._exit(0)
+
+    def watch() -> None:
+        with suppress(OSError):
+            sys.stdin.read()
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _tell(line: str) -> None:
+    os.write(1, f"{line}\n".encode())
+
+
+def _payloads(jobs: int) -> Sequence[str]:
+    return [f"payload-{number}" for number in range(jobs)]
+
+
+def _batches(jobs: int) -> Sequence[Sequence[str]]:
+    payloads = _payloads(jobs)
+    return [payloads[start : start + BATCH] for start in range(0, jobs, BATCH)]
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "prepare": prepare,
+    "fill": fill,
+    "singly": singly,
+    "together": together,
+    "bulk": bulk,
+    "work": work,
+    "work_telling": work_telling,
+    "pickup": pickup,
+}
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,101 @@
+"""The database that a command works on, and the door through which every command goes: it opens the store, closes it
+again, and turns whatever goes wrong into one line and an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.base import LimitInvalid, Private
+from holdfast.catalog import Failure
+from holdfast.catalog.classify import DEFAULT_CLASSIFIER
+from holdfast.cli.faults import DATABASE_NOT_FOUND, DATABASE_UNUSABLE, DRIVER_MISSING, SCHEMA_OUTDATED
+from holdfast.cli.output import be_tolerant, explain, refuse
+from holdfast.store import AddressInvalid, Engine, Store, read_address
+from holdfast.store.address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE
+
+DRIVERS = {"psycopg", "psycopg_pool"}
+UNDEFINED = {"42P01", "42703"}
+"""PostgreSQL's words for a table and a column that do not exist."""
+MEMORY = ":memory:"
+
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        envvar=ENVIRONMENT_VARIABLE,
+        help=f"sqlite:///path or postgresql://user@host/name; without it {DEFAULT_ADDRESS}.",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print JSON, one document on each line, instead of text.", show_default=False)
+]
+
+
+@contextmanager
+def opened(url: str | None, *, create: bool = False) -> Iterator[Store]:
+    """The store at this address, for one command; only some commands may make a database that is not there."""
+    with explained():
+        store = _open(url, create=create)
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn whatever goes wrong inside into one line and an exit code."""
+    be_tolerant()
+    try:
+        yield
+    except (AddressInvalid, LimitInvalid) as invalid:
+        raise refuse(str(invalid)) from None
+    except Failure as failure:
+        raise explain(SCHEMA_OUTDATED() if _outdated(failure) else failure) from None
+    except ModuleNotFoundError as missing:
+        if missing.name not in DRIVERS:
+            raise
+        raise explain(DRIVER_MISSING(module=missing.name)) from None
+
+
+def _open(url: str | None, *, create: bool) -> Store:
+    address = read_address(url)
+    if address.engine is Engine.SQLITE and not create and address.target != MEMORY:
+        # SQLite would make an empty file out of a misspelt path.
+        if not Path(address.target).is_file():
+            raise DATABASE_NOT_FOUND(address=str(address))
+    try:
+        store = Store.open(url)
+    except OSError as refused:
+        raise DATABASE_UNUSABLE(address=str(address), problem=refused.strerror or str(refused)) from None
+    _reach(store)
+    return store
+
+
+def _reach(store: Store) -> None:
+    """Connect once, to say at once and exactly what is wrong; a pool would only say that it waited in vain."""
+    if store.engine is not Engine.POSTGRESQL:
+        return
+    from holdfast.store.postgresql import PostgresqlDatabase
+
+    assert isinstance(store.database, PostgresqlDatabase)
+    try:
+        store.database.connect().close()
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:
+        raise DEFAULT_CLASSIFIER.classify(error) from error
+
+
+def _outdated(failure: Failure) -> bool:
+    held = failure.details.get("sqlstate")
+    if isinstance(held, Private) and held.value in UNDEFINED:
+        return True
+    return str(failure.__cause__).startswith(("no such table:", "no such column:"))

@@ -1,0 +1,111 @@
+"""`holdfast queues`: how deep, how late, whether they are held; pause and resume."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from holdfast.cli.database import AsJson, DatabaseUrl, opened
+from holdfast.cli.output import say, say_json, say_lines
+from holdfast.cli.table import Column, say_table
+from holdfast.cli.wording import clean, span
+from holdfast.worker.queues import Queues, QueueStatus
+
+EXAMPLES = {
+    "status": (("holdfast queues status", "every queue"),),
+    "pause": (('holdfast queues pause mail --reason "provider is down"', "let no job of the queue start"),),
+    "resume": (("holdfast queues resume mail", "let jobs start again"),),
+}
+COLUMNS = (
+    Column("queue", cuttable=True),
+    Column("state"),
+    Column("ready", right=True),
+    Column("waiting", right=True),
+    Column("processing", right=True),
+    Column("oldest"),
+    Column("why", cuttable=True),
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the queue.")]
+
+
+def status(database: DatabaseUrl = None, as_json: AsJson = False) -> None:
+    """Show every queue: how many jobs are ready, wait and run, how late the oldest is, and whether it is held."""
+    with opened(database) as store:
+        found = Queues(store).status()
+    if as_json:
+        say_lines(_record(one) for one in found)
+        return
+    rows = [
+        (
+            one.name,
+            _state(one),
+            _count(one.ready, one),
+            _count(one.waiting, one),
+            one.processing,
+            span(one.oldest_ready_s),
+            _why(one),
+        )
+        for one in found
+    ]
+    say_table(COLUMNS, rows, empty="There is no queue yet.")
+
+
+def pause(
+    name: Name,
+    reason: Annotated[str, typer.Option(help="Why; everybody who looks at the queue reads it.", show_default=False)],
+    database: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let no job of the queue start until it is resumed. What runs goes on; jobs may still be enqueued."""
+    with opened(database) as store:
+        Queues(store).pause(name, reason)
+        if as_json:
+            say_json({"queue": name, "paused": True, "reason": reason})
+        else:
+            say(f"Paused {clean(name)}: {clean(reason)}")
+
+
+def resume(name: Name, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
+    """Let jobs of the queue start again."""
+    with opened(database) as store:
+        resumed = Queues(store).resume(name)
+        if as_json:
+            say_json({"queue": name, "paused": False, "resumed": resumed})
+        else:
+            say(f"Resumed {clean(name)}." if resumed else f"{clean(name)} was not paused.")
+
+
+def _record(one: QueueStatus) -> dict[str, object]:
+    record = asdict(one)
+    record["state"] = _state(one)
+    if record["breaker"] is not None:
+        record["breaker"] = _breaker_record(record["breaker"])
+    return record
+
+
+def _breaker_record(breaker: dict[str, object]) -> dict[str, object]:
+    from holdfast.cli.output import document
+
+    return document(breaker)
+
+
+def _state(one: QueueStatus) -> str:
+    if one.paused:
+        return "paused"
+    if one.breaker is not None and one.breaker.state != "closed":
+        return "holding" if one.breaker.mode == "hold" else "failing fast"
+    return "open"
+
+
+def _why(one: QueueStatus) -> str | None:
+    if one.paused:
+        return one.paused_reason
+    return one.breaker.reason if one.breaker is not None and one.breaker.state != "closed" else None
+
+
+def _count(count: int, one: QueueStatus) -> str:
+    # Counting stops at a bound, and it is not known in which lane.
+    return f"{count}+" if one.more and count >= 1_000 else str(count)

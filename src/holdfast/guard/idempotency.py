@@ -1,0 +1,244 @@
+"""Idempotency keys: the same request, however often it comes, has one effect and one answer.
+
+The first caller works under a lease; its twins are told to wait or get its answer, byte for byte. Every claim has a
+token of its own, and only the holder of the newest can store an answer. A holder that died blocks nobody longer than
+its lease, which is measured on the database's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base import monotonic_s, world
+from holdfast.catalog import Dialect, Failure
+from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
+from holdfast.catalog.durable import IDEMPOTENCY_IN_PROGRESS, IDEMPOTENCY_LOST, IDEMPOTENCY_PAYLOAD_MISMATCH
+from holdfast.guard import heartbeat, key_ledger
+from holdfast.guard.keyed_work import REPLAYED_HEADER, Answered, Work, do
+from holdfast.guard.request import checked_scope, request_hash
+from holdfast.lifecycle.idempotency import (
+    Answer,
+    AnswerInvalid,
+    Begun,
+    InProgress,
+    Mismatch,
+    Replay,
+    Started,
+)
+from holdfast.policy.deadline import left_s
+
+if TYPE_CHECKING:
+    from holdfast.store import Store, Tx
+
+__all__ = [
+    "HEADERS_KEPT",
+    "REPLAYED_HEADER",
+    "Answer",
+    "AnswerInvalid",
+    "Answered",
+    "InProgress",
+    "Keys",
+    "Mismatch",
+    "Replay",
+    "Started",
+    "request_hash",
+]
+
+LEASE_S = 30.0
+EXPIRES_S = 86_400.0
+RETRY_AFTER_S = 1.0
+PRUNE_MAX = 500
+BEGIN_TRIES = 4
+BEGIN_WAIT_S = 0.005
+POLL_S = 0.05
+POLL_S_MAX = 1.0
+HEADERS_KEPT = frozenset({"content-type", "content-encoding", "content-language", "location", "etag", "retry-after"})
+"""Headers that describe the answer itself; cookies, tokens and everything about one connection are not kept."""
+
+
+class Keys:
+    """Idempotency keys on a store. Threads may share it."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        lease_s: float = LEASE_S,
+        expires_s: float = EXPIRES_S,
+        retry_after_s: float = RETRY_AFTER_S,
+        headers_kept: frozenset[str] = HEADERS_KEPT,
+        dialect: Dialect = Dialect.NESTED,
+        classifier: Classifier = DEFAULT_CLASSIFIER,
+    ) -> None:
+        """
+        Args:
+            lease_s: how long a holder that died blocks its key.
+            expires_s: how long an answer is kept; after that the key counts as new.
+            retry_after_s: when a twin is told to ask again.
+            headers_kept: which headers of an answer are stored, in lower case.
+            dialect: how a failure is written down as an answer.
+            classifier: what the exceptions of the work mean.
+        """
+        if not (lease_s > 0 and expires_s > 0):
+            raise ValueError("a lease and an expiry are longer than nothing")
+        self.store = store
+        self._lease_s = lease_s
+        self._lease_us = int(lease_s * 1_000_000)
+        # While somebody works on a key it cannot expire.
+        self._expires_us = int(max(expires_s, lease_s) * 1_000_000)
+        self._retry_after_s = retry_after_s
+        self._headers_kept = headers_kept
+        self._dialect = dialect
+        self._classifier = classifier
+
+    def once(
+        self,
+        operation: str,
+        key: str,
+        request: object,
+        work: Work,
+        *,
+        tenant: str = "",
+        wait_s: float | None = None,
+    ) -> Answered:
+        """Do the work, unless the same request was answered before; then that is the answer.
+
+        A failure that is final is an answer like any other, and repeats get the same one. A failure that is retried
+        gives the key back and is raised, and so is every exception that is no `Failure`.
+
+        Args:
+            request: what makes it the same request: bytes or anything that JSON can say.
+            wait_s: so long a twin waits for the first one's answer, instead of being sent away at once.
+
+        Raises:
+            Failure: IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_PAYLOAD_MISMATCH, IDEMPOTENCY_IN_PROGRESS with a time to
+                ask again, IDEMPOTENCY_LOST when the lease ran out and somebody else took over.
+        """
+        wanted = {"tenant": tenant, "operation": operation, "key": key, "request_hash": request_hash(body=request)}
+        give_up_s = monotonic_s() + min(wait_s or 0.0, left_s())
+        while True:
+            match self.begin(**wanted):
+                case Started() as started:
+                    return self._settled(started, work)
+                case Replay(answer):
+                    return Answered(answer, replayed=True)
+                case Mismatch():
+                    raise IDEMPOTENCY_PAYLOAD_MISMATCH(operation=operation)
+                case InProgress(retry_after_s):
+                    if not self._freed(wanted, give_up_s):
+                        raise IDEMPOTENCY_IN_PROGRESS(retry_after_s=retry_after_s, operation=operation)
+
+    def begin(self, *, tenant: str = "", operation: str, key: str, request_hash: str) -> Begun:
+        """Take the key for a lease, or learn why not. Whoever gets `Started` finishes or releases it.
+
+        Raises:
+            Failure: IDEMPOTENCY_KEY_INVALID; BAD_REQUEST names the field; or the database's own failure.
+        """
+        checked_scope(tenant=tenant, operation=operation, key=key)
+        claim = key_ledger.Claim(
+            tenant=tenant,
+            operation=operation,
+            key=key,
+            request_hash=request_hash,
+            token=key_ledger.new_token(),
+            lease_us=self._lease_us,
+            expires_us=self._expires_us,
+        )
+        for tries in range(BEGIN_TRIES):
+            if tries:
+                world().sleep(BEGIN_WAIT_S)
+            begun = self.store.atomic(lambda tx: key_ledger.begin(tx, claim), repeatable=True)
+            match begun:
+                case InProgress(left):
+                    return InProgress(min(left, self._retry_after_s))
+                case Started() | Replay() | Mismatch():
+                    return begun
+        return InProgress(self._retry_after_s)  # its row is locked: somebody finishes or begins it just now
+
+    def finish(self, started: Started, answer: Answer, *, tx: Tx | None = None, code: str | None = None) -> None:
+        """Store the answer; with the caller's transaction, effect and answer commit together or not at all.
+
+        Args:
+            tx: from `store.atomic` or `store.join`.
+            code: of the failure that the answer is, for the journal.
+
+        Raises:
+            Failure: IDEMPOTENCY_LOST when another caller has taken the key over; roll back what this one did.
+            AnswerInvalid, SecretLeak: the answer cannot be kept.
+        """
+        kept = key_ledger.stored(answer, self._headers_kept)
+
+        def phase(here: Tx) -> bool:
+            done = key_ledger.finish(here, started, kept, expires_us=self._expires_us, code=code)
+            if not done and tx is None:
+                key_ledger.note_lost(here, started)  # a transaction of the caller's is about to be rolled back
+            return done
+
+        if not (self.store.atomic(phase, repeatable=True) if tx is None else phase(tx)):
+            raise _lost(started)
+        if tx is None or tx.joined:
+            started.finished = True  # of a joined transaction only its owner knows the end
+        else:
+            tx.after_commit.append(lambda: _mark_finished(started))
+
+    def release(self, started: Started, *, code: str | None = None) -> bool:
+        """Give the key back unanswered, so that the same request may run again; False when it was not held."""
+        return self.store.atomic(lambda tx: key_ledger.release(tx, started, code=code), repeatable=True)
+
+    def renew(self, started: Started) -> None:
+        """Extend the lease of slow work; `once` and `held` do it by themselves.
+
+        Raises:
+            Failure: IDEMPOTENCY_LOST.
+        """
+        heartbeat.renew(self.store, [started], lease_s=self._lease_s)
+        if started.lost:
+            raise _lost(started)
+
+    @contextmanager
+    def held(self, started: Started) -> Iterator[Started]:
+        """Inside the block the lease is renewed by itself, and `started.lost` tells if that came too late.
+
+        Raises:
+            Failure: CONCURRENCY_EXCEEDED when this process holds too many keys.
+        """
+        heartbeat.HEARTBEAT.hold(self.store, started, lease_s=self._lease_s)
+        try:
+            yield started
+        finally:
+            heartbeat.HEARTBEAT.drop(started)
+
+    def show(self, *, tenant: str = "", operation: str, key: str) -> dict[str, Any] | None:
+        """What is known of a key, without the answer's body: state, status, resources, first and last seen."""
+        scope = {"tenant": tenant, "operation": operation, "key": key}
+        found = self.store.atomic(lambda tx: tx.records("idempotency.show", **scope), write=False)
+        return found[0] if found else None
+
+    def prune(self, count: int = PRUNE_MAX) -> int:
+        """Delete up to so many expired keys; how many were deleted."""
+        return self.store.atomic(lambda tx: tx.run("idempotency.prune", count=count), repeatable=True)
+
+    def _settled(self, started: Started, work: Work) -> Answered:
+        return do(self, started, work, classifier=self._classifier, dialect=self._dialect)
+
+    def _freed(self, wanted: dict[str, str], give_up_s: float) -> bool:
+        """Wait until nobody holds the key; False when the time is up."""
+        scope = {name: wanted[name] for name in ("tenant", "operation", "key")}
+        poll_s = POLL_S
+        while (time_left_s := give_up_s - monotonic_s()) > 0:
+            world().sleep(min(poll_s, time_left_s))
+            if self.store.atomic(lambda tx: tx.row("idempotency.left", **scope), write=False) is None:
+                return True
+            poll_s = min(poll_s * 1.5, POLL_S_MAX)
+        return False
+
+
+def _lost(started: Started) -> Failure:
+    started.lost = True
+    return IDEMPOTENCY_LOST(operation=started.operation)
+
+
+def _mark_finished(started: Started) -> None:
+    started.finished = True

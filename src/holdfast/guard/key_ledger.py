@@ -1,0 +1,209 @@
+"""The moves of idempotency keys, written down: each function is one phase of a transaction, and its event goes with it.
+
+Every claim has a token of its own, drawn by chance, so that a phase that is repeated after a lost reply recognises
+its own work. Zero rows back means *lost it*, never *ok*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base import Json, canonical, decode, encode, monotonic_s, world
+from holdfast.lifecycle.idempotency import (
+    NOBODY,
+    Answer,
+    AnswerInvalid,
+    Begun,
+    Free,
+    KeyState,
+    Sighting,
+    Started,
+    judged,
+)
+
+if TYPE_CHECKING:
+    from holdfast.store import Row, Tx
+
+ANSWER_BYTES_MAX = 262_144
+_TOKEN_BITS = 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a caller comes with."""
+
+    tenant: str
+    operation: str
+    key: str
+    request_hash: str
+    token: int
+    lease_us: int
+    expires_us: int
+
+    def started(self, first_seen_us: int) -> Started:
+        return Started(
+            tenant=self.tenant,
+            operation=self.operation,
+            key=self.key,
+            token=self.token,
+            first_seen_us=first_seen_us,
+            began_s=monotonic_s(),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """An answer as the table takes it."""
+
+    status: int
+    headers: str
+    body: bytes
+    resources: str | None
+
+
+class Renewal(StrEnum):
+    """What became of an attempt to extend a lease."""
+
+    EXTENDED = "extended"
+    LOCKED = "locked"
+    """Another transaction has the row: a twin that was just seen, or the holder's own finish."""
+    DONE = "done"
+    LOST = "lost"
+
+
+def new_token() -> int:
+    """A token that no other claim has; never the one of a released key."""
+    return NOBODY + 1 + int.from_bytes(world().token_bytes(8)) % (1 << _TOKEN_BITS)
+
+
+def stored(answer: Answer, headers_kept: Iterable[str]) -> Stored:
+    """What is kept of an answer: the headers on the list, and everything else of it.
+
+    Raises:
+        AnswerInvalid: it is none, or its body is too large.
+        SecretLeak: a kept header or a resource is a `Secret`.
+    """
+    if not isinstance(answer, Answer):
+        raise AnswerInvalid(f"an Answer is stored, not {type(answer).__name__}")
+    if len(answer.body) > ANSWER_BYTES_MAX:
+        raise AnswerInvalid(f"the body has {len(answer.body)} bytes; at most {ANSWER_BYTES_MAX} are kept")
+    headers = [(name, value) for name, value in answer.headers if name.lower() in headers_kept]
+    resources = encode(dict(answer.resources)) if answer.resources else None
+    return Stored(status=answer.status, headers=encode(headers), body=answer.body, resources=resources)
+
+
+def begin(tx: Tx, claim: Claim) -> Begun | None:
+    """Take the key, or say why not; None when it changed hands in this moment and is worth another look."""
+    scope = _scope(claim)
+    # Looking comes first: PostgreSQL lets an insert that meets a row wait for whoever is changing that row.
+    found = tx.row("idempotency.look", **scope)
+    if found is None:
+        return _begin(tx, "idempotency.begin", claim)
+    seen = _sighting(found)
+    if seen.token == claim.token:
+        return claim.started(seen.first_seen_us)  # the reply to an earlier commit of this very claim was lost
+    verdict = judged(seen, request_hash=claim.request_hash)
+    if not isinstance(verdict, Free):
+        tx.run("idempotency.touch", **scope)
+        return verdict
+    as_seen = {"seen_state": seen.state, "seen_token": seen.token}
+    return _begin(tx, "idempotency.begin_again", claim, reason=verdict.reason, **as_seen)
+
+
+def _begin(tx: Tx, statement: str, claim: Claim, *, reason: str | None = None, **as_seen: Any) -> Started | None:
+    row = tx.row(
+        statement,
+        **_scope(claim),
+        request_hash=claim.request_hash,
+        token=claim.token,
+        lease_us=claim.lease_us,
+        expires_us=claim.expires_us,
+        **as_seen,
+    )
+    if row is None:
+        return None
+    _note(tx, claim, "key.begun", reason=reason)
+    return claim.started(row[0])
+
+
+def finish(tx: Tx, started: Started, answer: Stored, *, expires_us: int, code: str | None = None) -> bool:
+    """Store the answer; False when the key is somebody else's. The same answer again, by the same holder, is stored."""
+    scope = _scope(started)
+    kept = {"status": answer.status, "headers": answer.headers, "body": answer.body, "resources": answer.resources}
+    if tx.row("idempotency.finish", **scope, **kept, token=started.token, expires_us=expires_us) is None:
+        found = tx.row("idempotency.look", **scope)
+        return (
+            found is not None
+            and found[1:3] == (KeyState.DONE, started.token)
+            and (found[4], found[5], bytes(found[6]), found[7]) == tuple(kept.values())
+        )
+    _note(tx, started, "key.finished", code=code)
+    return True
+
+
+def note_lost(tx: Tx, started: Started) -> None:
+    """Write down that a holder came too late."""
+    _note(tx, started, "key.lost")
+
+
+def release(tx: Tx, started: Started, *, code: str | None = None) -> bool:
+    """Let the next caller begin at once; False when the key was no longer held."""
+    if tx.row("idempotency.release", **_scope(started), token=started.token) is None:
+        return False
+    _note(tx, started, "key.released", code=code)
+    return True
+
+
+def renew(tx: Tx, started: Started, *, lease_us: int) -> Renewal:
+    """Extend the lease, if the key is still held."""
+    scope = _scope(started)
+    if tx.row("idempotency.renew", **scope, token=started.token, lease_us=lease_us) is not None:
+        return Renewal.EXTENDED
+    found = tx.row("idempotency.look", **scope)
+    if found is None or found[2] != started.token:
+        return Renewal.LOST
+    return Renewal.DONE if found[1] == KeyState.DONE else Renewal.LOCKED
+
+
+def _scope(held: Claim | Started) -> dict[str, str]:
+    return {"tenant": held.tenant, "operation": held.operation, "key": held.key}
+
+
+def _sighting(row: Row) -> Sighting:
+    request_hash, state, token, lease_until_us, status, headers, body, resources, first_us, expires_us, now_us = row
+    answer = None
+    if state == KeyState.DONE:
+        pairs = tuple((name, value) for name, value in _json(headers))
+        answer = Answer(status, pairs, bytes(body), _json(resources) if resources else {})
+    return Sighting(
+        request_hash=request_hash,
+        state=state,
+        token=token,
+        lease_until_us=lease_until_us,
+        answer=answer,
+        first_seen_us=first_us,
+        expires_us=expires_us,
+        now_us=now_us,
+    )
+
+
+def _json(text: str) -> Json:
+    return decode(text, bytes_max=len(text) * 4)  # it was ours to bound when it was stored
+
+
+def _note(tx: Tx, held: Claim | Started, verb: str, *, code: str | None = None, reason: str | None = None) -> None:
+    duration_us = None
+    if isinstance(held, Started):
+        duration_us = round((monotonic_s() - held.began_s) * 1_000_000)
+    tx.run(
+        "idempotency.note",
+        subject=canonical([held.tenant, held.operation, held.key]),
+        verb=verb,
+        operation=held.operation,
+        code=code,
+        duration_us=duration_us,
+        reason=reason,
+    )

@@ -1,0 +1,66 @@
+-- Breakers shared by all processes. Every move names the state it leaves.
+
+-- name: look
+SELECT state, until_us - {now_us}, probes_left, generation FROM breaker WHERE name = :name /* postgresql: FOR UPDATE */;
+
+-- name: count
+INSERT INTO breaker_count (name, slice_us, calls, failures)
+VALUES (:name, {now_us} / :slice_us * :slice_us, :calls, :failures)
+ON CONFLICT (name, slice_us) DO UPDATE
+   SET calls = breaker_count.calls + EXCLUDED.calls, failures = breaker_count.failures + EXCLUDED.failures;
+
+-- name: counts
+SELECT COALESCE(sum(calls), 0), COALESCE(sum(failures), 0) FROM breaker_count
+ WHERE name = :name AND slice_us > {now_us} - :window_us;
+
+-- name: forget
+DELETE FROM breaker_count WHERE name = :name AND slice_us <= {now_us} - :older_us;
+
+-- name: trip
+INSERT INTO breaker (name, state, mode, reason, opened_us, until_us, generation)
+VALUES (:name, 'open', :mode, :reason, {now_us}, {now_us} + :open_us, 1)
+ON CONFLICT (name) DO UPDATE
+   SET state = 'open', mode = EXCLUDED.mode, reason = EXCLUDED.reason,
+       opened_us = COALESCE(breaker.opened_us, EXCLUDED.opened_us), until_us = EXCLUDED.until_us,
+       probes_left = 0, probes_good = 0, generation = breaker.generation + 1
+ WHERE breaker.state <> 'open'
+RETURNING generation;
+
+-- name: hold_on
+-- The health probe still says no: look again after the next pause.
+UPDATE breaker SET until_us = {now_us} + :open_us WHERE name = :name AND state = 'open' RETURNING name;
+
+-- name: probe
+-- A new round of probes; one that never reported is replaced when its time is up.
+UPDATE breaker
+   SET state = 'half_open', probes_left = :probes, probes_good = 0, until_us = {now_us} + :open_us,
+       generation = generation + 1
+ WHERE name = :name AND (state = 'open' OR (state = 'half_open' AND until_us <= {now_us}))
+RETURNING generation;
+
+-- name: allow_one
+-- By hand: one more job is let through to test.
+UPDATE breaker
+   SET state = 'half_open', probes_left = probes_left + 1, until_us = {now_us} + :open_us,
+       generation = CASE WHEN state = 'open' THEN generation + 1 ELSE generation END
+ WHERE name = :name AND state <> 'closed'
+RETURNING generation;
+
+-- name: spend
+UPDATE breaker SET probes_left = probes_left - :probes
+ WHERE name = :name AND state = 'half_open' AND probes_left >= :probes RETURNING generation;
+
+-- name: succeed
+UPDATE breaker SET probes_good = probes_good + :probes
+ WHERE name = :name AND state = 'half_open' AND generation = :generation RETURNING probes_good;
+
+-- name: give_back
+UPDATE breaker SET probes_left = probes_left + :probes
+ WHERE name = :name AND state = 'half_open' AND generation = :generation RETURNING name;
+
+-- name: recover
+UPDATE breaker
+   SET state = 'closed', reason = NULL, opened_us = NULL, until_us = NULL, probes_left = 0, probes_good = 0,
+       generation = generation + 1
+ WHERE name = :name AND state = 'half_open' AND generation = :generation
+RETURNING name;

@@ -1,0 +1,91 @@
+"""A worker in a process of its own: it works until a signal, or the parent, says stop.
+
+The first word stops it gracefully: what runs is finished within the grace time. The second gives everything back and
+does not wait. A parent that is gone counts as the first word.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from holdfast.catalog import Failure
+from holdfast.store import Store
+from holdfast.worker import ledger
+from holdfast.worker.lifeline import Ask, Lifeline
+from holdfast.worker.signals import STOPPING, Bell
+from holdfast.worker.worker import Worker
+
+LOOK_S = 1.0
+"""So often it is checked whether the worker still lives."""
+STOPPING_LOOK_S = 0.05
+
+
+class Ended(Enum):
+    """How the work came to its end."""
+
+    STOPPED = "stopped"
+    """Everything was finished, or released after the grace time."""
+    LEFT = "left"
+    """Somebody was in a hurry: what ran was released, and its threads may still run."""
+    BROKEN = "broken"
+    """The worker ended without having been asked."""
+
+
+def attend(store: Store, worker: Worker, lifeline: Lifeline | None = None) -> Ended:
+    """Start the worker and stay with it until its end.
+
+    Raises:
+        Failure: the database cannot be reached.
+    """
+    with Bell(STOPPING) as bell:
+        worker.start()
+        if lifeline is not None:
+            lifeline.ready()
+        words = _Words(bell, lifeline)
+        while not worker.join(0):
+            words.listen(STOPPING_LOOK_S if words.stop else LOOK_S)
+            if words.leave:
+                _give_back(store, worker)
+                return Ended.LEFT
+            if words.stop:
+                worker.stop()
+        return Ended.STOPPED if words.stop else Ended.BROKEN
+
+
+class _Words:
+    """What was said so far."""
+
+    def __init__(self, bell: Bell, lifeline: Lifeline | None) -> None:
+        self._bell = bell
+        self._lifeline = lifeline
+        self._signals = 0
+        self.stop = False
+        self.leave = False
+
+    def listen(self, seconds: float) -> None:
+        self._bell.wait(seconds, *([] if self._lifeline is None else [self._lifeline]))
+        self._signals += len(self._bell.rung())
+        self.stop = self.stop or self._signals > 0
+        self.leave = self.leave or self._signals > 1
+        if self._lifeline is not None:
+            self._heed(self._lifeline, self._lifeline.heard())
+
+    def _heed(self, lifeline: Lifeline, heard: bytes | None) -> None:
+        # A service manager may signal parent and child alike: the parent's word and a signal are then one word, not two.
+        if heard is None:
+            lifeline.close()
+            self._lifeline = None
+            self.stop = True
+        else:
+            self.stop = self.stop or bool(heard)
+            self.leave = self.leave or Ask.LEAVE.value in heard
+
+
+def _give_back(store: Store, worker: Worker) -> None:
+    """Release every job that is held; a handler that goes on holds a token that no longer counts."""
+    held_by = worker.id
+    try:
+        store.atomic(lambda tx: ledger.release_strays(tx, held_by, set()), repeatable=True)
+        store.single("worker.leave", id=held_by, repeatable=True)
+    except Failure:
+        return  # the lease runs out, and others take the jobs back

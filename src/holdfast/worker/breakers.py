@@ -1,0 +1,198 @@
+"""A breaker that all processes share: counts, state and reason are in the store.
+
+While it is open, jobs stay queued and no attempt is spent (hold), or fail at once (fail fast). After its pause, or
+when the health probe says so, a few jobs are let through as probes, exactly as many as the rule allows in all
+processes together; their outcome closes or reopens it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from holdfast.catalog import Fault
+from holdfast.policy import Breaker
+from holdfast.store import Store, Tx
+from holdfast.worker.handlers import QueueSettings
+from holdfast.worker.ledger import Finished
+from holdfast.worker.settlement import Settlement
+
+SLICES = 10
+SUBJECT = "breaker:"
+"""What happens to a breaker is in the journal under this and its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """How many jobs may be claimed now, and what happens to them."""
+
+    count: int
+    generation: int | None = None
+    """Set when they are probes."""
+    rejected: bool = False
+    """They are claimed only to be failed."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the jobs of one queue in one turn."""
+
+    calls: int = 0
+    failures: int = 0
+    code: str = ""
+
+
+class SharedBreaker:
+    """One breaker, by its name in the store."""
+
+    def __init__(
+        self, name: str, rule: Breaker, *, fails_with: Fault | None = None, probe: Callable[[], bool] | None = None
+    ) -> None:
+        self.name = name
+        self.rule = rule
+        self.fails_with = fails_with
+        self._probe = probe
+        self._open_us = int(rule.open_s * 1_000_000)
+        self._window_us = int(rule.window_s * 1_000_000)
+
+    def admit(self, tx: Tx, wanted: int) -> Admission:
+        """How many of so many jobs may be claimed in this transaction."""
+        found = tx.row("breaker.look", name=self.name)
+        if found is None or found[0] == "closed":
+            return Admission(wanted)
+        state, left_us, probes_left, generation = found
+        if state == "open" and (left_us > 0 or self._probe is not None):
+            return self._refused(wanted)
+        if left_us <= 0:
+            generation = self._begin_probing(tx)
+            probes_left = self.rule.probes
+        if probes_left == 0:
+            return self._refused(wanted)
+        return Admission(min(wanted, probes_left), generation)
+
+    def spend(self, tx: Tx, probes: int) -> None:
+        """So many jobs were claimed as probes."""
+        tx.row("breaker.spend", name=self.name, probes=probes)
+
+    def report(self, tx: Tx, tally: Tally) -> None:
+        """Count what became of ordinary jobs, and open when it is too bad."""
+        tx.run(
+            "breaker.count",
+            name=self.name,
+            slice_us=max(1, self._window_us // SLICES),
+            calls=tally.calls,
+            failures=tally.failures,
+        )
+        if not tally.failures:
+            return
+        calls, failures = (
+            int(number) for number in tx.rows("breaker.counts", name=self.name, window_us=self._window_us)[0]
+        )
+        if self.rule.trips(failures=failures, calls=calls):
+            window = f"the last {self.rule.window_s:g} s"
+            self._trip(tx, f"{failures} of {calls} jobs failed in {window}, the last with {tally.code}")
+        tx.run("breaker.forget", name=self.name, older_us=2 * self._window_us)
+
+    def report_probes(self, tx: Tx, generation: int, *, good: int, bad: int, silent: int, code: str) -> None:
+        """What became of the probes of one round."""
+        if bad:
+            look = tx.row("breaker.look", name=self.name)
+            if look is not None and look[0] == "half_open" and look[3] == generation:
+                self._trip(tx, f"a probe failed with {code}")
+            return
+        if silent:
+            tx.row("breaker.give_back", name=self.name, probes=silent, generation=generation)
+        if not good:
+            return
+        reached = tx.row("breaker.succeed", name=self.name, probes=good, generation=generation)
+        if reached is not None and reached[0] >= self.rule.probes:
+            tx.row("breaker.recover", name=self.name, generation=generation)
+            tx.run("breaker.forget", name=self.name, older_us=-self._window_us)
+            self._note(tx, "recovered", None)
+
+    def tend(self, store: Store) -> bool:
+        """Ask the health probe when the pause is over; True when jobs may be tried again."""
+        if self._probe is None:
+            return False
+        look = store.atomic(lambda tx: tx.row("breaker.look", name=self.name))
+        if look is None or look[0] != "open" or look[1] > 0:
+            return False
+        if not self._healthy():
+            store.atomic(lambda tx: tx.row("breaker.hold_on", name=self.name, open_us=self._open_us))
+            return False
+        return store.atomic(self._begin_probing) is not None
+
+    def allow_one(self, tx: Tx) -> bool:
+        """By hand: let one job through to test; False when the breaker is closed."""
+        allowed = tx.row("breaker.allow_one", name=self.name, open_us=self._open_us) is not None
+        if allowed:
+            self._note(tx, "allowed_one", "by hand")
+        return allowed
+
+    def _healthy(self) -> bool:
+        assert self._probe is not None
+        try:
+            return bool(self._probe())
+        except Exception:  # noqa: BLE001 - a probe that raises says no
+            return False
+
+    def _begin_probing(self, tx: Tx) -> int | None:
+        begun = tx.row("breaker.probe", name=self.name, probes=self.rule.probes, open_us=self._open_us)
+        if begun is not None:
+            self._note(tx, "probed", None)
+        return None if begun is None else int(begun[0])
+
+    def _refused(self, wanted: int) -> Admission:
+        return Admission(0) if self.fails_with is None else Admission(wanted, rejected=True)
+
+    def _trip(self, tx: Tx, reason: str) -> None:
+        mode = "hold" if self.fails_with is None else "fail_fast"
+        if tx.row("breaker.trip", name=self.name, mode=mode, reason=reason, open_us=self._open_us) is not None:
+            self._note(tx, "tripped", reason)
+
+    def _note(self, tx: Tx, verb: str, reason: str | None) -> None:
+        tx.run("queue.note", subject=SUBJECT + self.name, verb=verb, queue="", reason=reason)
+
+
+def shared_breaker(settings: QueueSettings) -> SharedBreaker | None:
+    """The breaker of a queue, where it has one."""
+    if settings.breaker is None:
+        return None
+    name = settings.breaker_name or settings.name
+    return SharedBreaker(name, settings.breaker, fails_with=settings.fails_with, probe=settings.probe)
+
+
+def tell_breaker(
+    tx: Tx,
+    breaker: SharedBreaker,
+    queue: str,
+    probes: dict[str, int],
+    finished: list[Finished],
+    settlements: list[Settlement],
+) -> None:
+    """Count what became of a queue's jobs: ordinary ones in the window, probes for their round."""
+    tally = Tally()
+    rounds: dict[int, list[Settlement | None]] = {}
+    ended = [(job, None) for job, _, _ in finished if job.queue == queue]
+    for job, settlement in [*ended, *((one.job, one) for one in settlements if one.job.queue == queue)]:
+        generation = probes.get(job.id)
+        if generation is not None:
+            rounds.setdefault(generation, []).append(settlement)
+        elif settlement is None or settlement.verb in {"retry", "fail"}:
+            tally.calls += 1
+            if settlement is not None and settlement.blamed:
+                tally.failures += 1
+                tally.code = settlement.code or ""
+    if tally.calls:
+        breaker.report(tx, tally)
+    for generation, results in rounds.items():
+        bad = [one for one in results if one is not None and one.blamed]
+        silent = [one for one in results if one is not None and one.verb in {"snooze", "release", "cancel"}]
+        breaker.report_probes(
+            tx,
+            generation,
+            good=len(results) - len(bad) - len(silent),
+            bad=len(bad),
+            silent=len(silent),
+            code=(bad[0].code or "") if bad else "",
+        )

@@ -1,0 +1,95 @@
+"""What can be done with dead letters, each function a phase of a transaction; the events go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from holdfast.catalog import Failure
+from holdfast.catalog.durable import JOB_NOT_FOUND
+from holdfast.store import Tx
+from holdfast.worker import ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter that this transaction holds."""
+
+    id: str
+    tenant: str
+    queue: str
+    kind: str
+    dedupe_key: str | None
+    window_over: bool | None
+    attempt_count: int
+    code: str
+    failed_us: int
+
+
+Act = Callable[[Tx, Sequence[Letter], str | None], int]
+"""Does something to the letters that are held, and tells to how many."""
+
+
+def pick_one(tx: Tx, job_id: str) -> Letter:
+    """Hold one letter.
+
+    Raises:
+        Failure: JOB_NOT_FOUND, also when the job is not dead.
+    """
+    row = tx.row("dead.pick_one", id=job_id)
+    if row is None:
+        outcome = tx.row("job.outcome", id=job_id)
+        raise not_dead(job_id, outcome[0] if outcome else None)
+    return Letter(*row)
+
+
+def not_dead(job_id: str, state: str | None) -> Failure:
+    """There is no such job, or it is alive."""
+    if state is None:
+        return JOB_NOT_FOUND(job_id=job_id)
+    return JOB_NOT_FOUND("There is no dead letter with this id: the job is {state}.", job_id=job_id, state=state)
+
+
+def twins_of(tx: Tx, letters: Sequence[Letter]) -> dict[str, str]:
+    """The letters whose dedupe key another job holds, and that job."""
+    ids = [letter.id for letter in letters if letter.dedupe_key is not None]
+    if not ids:
+        return {}
+    tx.run("dead.free_keys", ids=ids)
+    return dict(tx.rows("dead.twins", ids=ids))
+
+
+def revive_free(tx: Tx, letters: Sequence[Letter], reason: str | None) -> int:
+    """Revive those whose key is free; of several with the same key the first, which is the newest."""
+    kept_out = twins_of(tx, letters)
+    taken: set[tuple[str, str, str]] = set()
+    free = []
+    for letter in letters:
+        key = (letter.tenant, letter.queue, letter.dedupe_key or "")
+        if letter.id in kept_out or key in taken:
+            continue
+        if letter.dedupe_key is not None and not letter.window_over:
+            taken.add(key)
+        free.append(letter)
+    return revive(tx, free, reason) if free else 0
+
+
+def revive(tx: Tx, letters: Sequence[Letter], reason: str | None) -> int:
+    """Put them back into their queues; how many."""
+    moved = {row[0] for row in tx.rows("dead.revive", ids=[letter.id for letter in letters])}
+    return _note(tx, "revived", [letter for letter in letters if letter.id in moved], reason)
+
+
+def discard(tx: Tx, letters: Sequence[Letter], reason: str | None) -> int:
+    """Delete them; how many."""
+    gone = {row[0] for row in tx.rows("dead.discard", ids=[letter.id for letter in letters])}
+    return _note(tx, "discarded", [letter for letter in letters if letter.id in gone], reason)
+
+
+def _note(tx: Tx, verb: str, letters: Sequence[Letter], reason: str | None) -> int:
+    ledger.journal(
+        tx,
+        "",
+        [(one.id, verb, one.queue, one.kind, one.attempt_count, one.code, None, None, None, reason) for one in letters],
+    )
+    return len(letters)

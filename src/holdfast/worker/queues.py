@@ -1,0 +1,156 @@
+"""Queues, as an operator sees them: how deep, how late, whether they are held, and the two verbs pause and resume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.base import limits
+from holdfast.catalog import Failure
+from holdfast.catalog.core import BAD_REQUEST
+from holdfast.store import Engine, Store, Tx
+from holdfast.worker.jobs import NAME_CHARS_MAX
+from holdfast.worker.ledger import LANE_WAITING
+from holdfast.worker.wake import CHANNEL
+
+DEPTH_MAX = 10_000
+"""Jobs are counted so far; a deeper queue is shown as at least this deep."""
+HEADS_MAX = 10_000
+QUEUES_MAX = 1_000
+SUBJECT = "queue:"
+"""What happens to a queue is in the journal under this and its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerStatus:
+    """A breaker that all processes share."""
+
+    name: str
+    state: str
+    mode: str
+    reason: str | None
+    opened_us: int | None
+    until_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStatus:
+    """How a queue stands."""
+
+    name: str
+    ready: int
+    """Due and not yet claimed."""
+    waiting: int
+    """Due later."""
+    more: bool
+    """Whether counting stopped: there are at least so many."""
+    processing: int
+    oldest_ready_s: float | None
+    """For how long the oldest of the ready jobs has been due."""
+    paused_us: int | None
+    paused_reason: str | None
+    breaker: BreakerStatus | None
+    """The queue's own breaker, if it has ever moved."""
+
+    @property
+    def paused(self) -> bool:
+        return self.paused_us is not None
+
+
+class Queues:
+    """The queues of a store. Threads may share it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def pause(self, name: str, reason: str) -> None:
+        """Let no job of the queue be claimed until it is resumed; what runs goes on. Pausing again changes the reason.
+
+        Raises:
+            Failure: BAD_REQUEST names the field.
+        """
+        _bounded("name", name, NAME_CHARS_MAX)
+        _bounded("reason", reason, limits().message_chars_max)
+
+        def phase(tx: Tx) -> None:
+            tx.run("queue.pause", name=name, reason=reason)
+            tx.run("queue.note", subject=SUBJECT + name, verb="paused", queue=name, reason=reason)
+
+        self.store.atomic(phase)
+
+    def resume(self, name: str) -> bool:
+        """Let jobs be claimed again; False when the queue was not paused."""
+
+        def phase(tx: Tx) -> bool:
+            if tx.row("queue.resume", name=name) is None:
+                return False
+            tx.run("queue.note", subject=SUBJECT + name, verb="resumed", queue=name, reason=None)
+            return True
+
+        resumed = self.store.atomic(phase)
+        if resumed:
+            wake_workers(self.store, [name])
+        return resumed
+
+    def status(self, *, depth_max: int = DEPTH_MAX) -> Sequence[QueueStatus]:
+        """Every queue that is registered or has unfinished jobs, by name. However deep they are, it costs little."""
+        return self.store.atomic(lambda tx: _status(tx, depth_max), write=False)
+
+    def breakers(self) -> Sequence[BreakerStatus]:
+        """Every breaker that has ever moved, of queues and of targets, by name."""
+        return list(self.store.atomic(_breakers, write=False).values())
+
+
+def wake_workers(store: Store, queues: Iterable[str]) -> None:
+    """Tell workers, here and elsewhere, that these queues may have work. Telling never fails: workers also look."""
+    for queue in queues:
+        store.woken(queue)
+        if store.engine is not Engine.POSTGRESQL:
+            continue  # other processes see the file change
+        try:
+            store.single("store.notify", channel=CHANNEL, queue=queue)
+        except Failure:
+            return
+
+
+def _status(tx: Tx, depth_max: int) -> list[QueueStatus]:
+    now_us = tx.now_us()
+    paused = {name: (paused_us, reason) for name, paused_us, reason in tx.rows("queue.registered", most=QUEUES_MAX)}
+    oldest: dict[str, int | None] = {}
+    for queue, lane, due_us in tx.rows("queue.heads", most=HEADS_MAX):
+        before = oldest.setdefault(queue, None)
+        if lane != LANE_WAITING:
+            oldest[queue] = due_us if before is None else min(before, due_us)
+    processing: dict[str, int] = dict(tx.rows("queue.processing"))
+    breakers = _breakers(tx)
+    return [
+        _one(
+            tx,
+            name,
+            depth_max,
+            processing=processing.get(name, 0),
+            oldest_ready_s=None if (due_us := oldest.get(name)) is None else max(0, now_us - due_us) / 1_000_000,
+            paused_us=paused.get(name, (None, None))[0],
+            paused_reason=paused.get(name, (None, None))[1],
+            breaker=breakers.get(name),
+        )
+        for name in sorted({*paused, *oldest, *processing})
+    ]
+
+
+def _one(tx: Tx, name: str, depth_max: int, **known: Any) -> QueueStatus:
+    counted = tx.row("queue.depth", name=name, most=depth_max)
+    assert counted is not None
+    ready, alone, waiting = counted
+    more = depth_max in counted
+    return QueueStatus(name=name, ready=ready + alone, waiting=waiting, more=more, **known)
+
+
+def _breakers(tx: Tx) -> dict[str, BreakerStatus]:
+    return {one["name"]: BreakerStatus(**one) for one in tx.records("queue.breakers", most=QUEUES_MAX)}
+
+
+def _bounded(field: str, value: str, most: int) -> None:
+    if not 1 <= len(value) <= most:
+        raise BAD_REQUEST("{field} has 1 to {most} characters.", field=field, most=most)

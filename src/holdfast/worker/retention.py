@@ -1,0 +1,121 @@
+"""Retention: what is over is kept for a while, then pruned in small batches. Every process may prune at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import isfinite
+
+from holdfast.policy import PolicyInvalid
+from holdfast.store import Store
+
+DAY_S = 86_400.0
+BATCH_ROWS = 1_000
+BATCHES_MAX = 50
+"""So many batches of each sort in one run; the next run goes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """How many rows one run deleted."""
+
+    finished: int = 0
+    failed: int = 0
+    journal: int = 0
+    workers: int = 0
+    more: bool = False
+    """Whether the run stopped at its bound: another one soon is worth while."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Retention:
+    """How long things are kept; None is for ever. It is used with one store, and remembers how far it got."""
+
+    finished_s: float | None = 7 * DAY_S
+    """Complete jobs with their results, and with them their dedupe keys."""
+    failed_s: float | None = None
+    """Dead letters."""
+    journal_s: float | None = 30 * DAY_S
+    """Events; those of jobs that are queued, processing or dead are kept."""
+    workers_s: float = DAY_S
+    """Workers that have not been heard of."""
+    batch_rows: int = BATCH_ROWS
+    batches_max: int = BATCHES_MAX
+    _journal_after: int = field(default=0, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("finished_s", "failed_s", "journal_s", "workers_s"):
+            seconds = getattr(self, name)
+            if seconds is not None and not (isfinite(seconds) and seconds >= 0):
+                raise PolicyInvalid(f"{name}: {seconds} is not a number of seconds")
+        for name in ("batch_rows", "batches_max"):
+            if getattr(self, name) < 1:
+                raise PolicyInvalid(f"{name}: {getattr(self, name)} is not at least 1")
+
+    def prune(self, store: Store) -> Pruned:
+        """Delete what is too old, each batch in a transaction of its own.
+
+        Raises:
+            Failure: the database's own; what was deleted before stays deleted.
+        """
+        finished, finished_more = self._jobs(store, "job.prune_finished", self.finished_s)
+        failed, failed_more = self._jobs(store, "retention.failed", self.failed_s)
+        journal, journal_more = self._journal(store)
+        older_us = _us(self.workers_s)
+        workers = store.atomic(lambda tx: tx.run("retention.workers", older_us=older_us), repeatable=True)
+        return Pruned(
+            finished=finished,
+            failed=failed,
+            journal=journal,
+            workers=workers,
+            more=finished_more or failed_more or journal_more,
+        )
+
+    def _jobs(self, store: Store, statement: str, older_s: float | None) -> tuple[int, bool]:
+        if older_s is None:
+            return 0, False
+
+        def batch() -> tuple[int, bool]:
+            asked = {"older_us": _us(older_s), "count": self.batch_rows}
+            deleted = store.atomic(lambda tx: tx.run(statement, **asked), repeatable=True)
+            return deleted, deleted == self.batch_rows
+
+        return self._bounded(batch)
+
+    def _journal(self, store: Store) -> tuple[int, bool]:
+        if self.journal_s is None:
+            return 0, False
+        older_us = _us(self.journal_s)
+        return self._bounded(lambda: self._journal_batch(store, older_us))
+
+    def _journal_batch(self, store: Store, older_us: int) -> tuple[int, bool]:
+        """Look at the next page of the journal, oldest rows first, and delete what may go."""
+        after = self._journal_after
+        page = store.atomic(
+            lambda tx: tx.row("retention.journal_page", after=after, older_us=older_us, count=self.batch_rows),
+            write=False,
+        )
+        if page is None or not page[2]:
+            # Nothing old on this page, and all that follows is younger: the next run begins again at the front,
+            # where jobs may have ended whose history was kept so far.
+            self._journal_after = 0
+            return 0, False
+        last = page[1]
+        asked = {"after": after, "last": last, "older_us": older_us}
+        deleted = store.atomic(lambda tx: tx.run("retention.journal", **asked), repeatable=True)
+        self._journal_after = last if page[0] == self.batch_rows else 0
+        return deleted, page[0] == self.batch_rows
+
+    def _bounded(self, batch: Callable[[], tuple[int, bool]]) -> tuple[int, bool]:
+        """Repeat the batch while it says that there is more; how many rows in all, and whether the bound was met."""
+        total = 0
+        for _ in range(self.batches_max):
+            deleted, more = batch()
+            total += deleted
+            if not more:
+                return total, False
+        return total, True
+
+
+def _us(seconds: float) -> int:
+    return int(seconds * 1_000_000)

@@ -1,0 +1,1 @@
+"""What handlers leave behind, so that a test can count it."""

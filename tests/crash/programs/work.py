@@ -1,0 +1,91 @@
+"""A worker process for the crash tests: does every kind of job they enqueue, until SIGTERM or something worse.
+
+    python work.py URL '{"lease_s": 2, "concurrency": 4}'
+
+A payload's `before_ms` and `after_ms` are waited out around the effect, so that a kill can find it anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from holdfast.base import REAL
+from holdfast.policy import Backoff, Retry
+from holdfast.store import Store, Tx
+from holdfast.worker import Handlers, Job, QueueSettings, Worker
+
+SOON = Retry(attempts=3, attempts_unknown=3, backoff=Backoff.listed(0.1, 0.2))
+
+
+def handlers_on(store: Store) -> Handlers:
+    """Every kind of job that leaves an effect, and the one that kills its worker."""
+    handlers = Handlers()
+
+    def record(tx: Tx, job: Job) -> None:
+        tx.run("effect.record", job_id=job.id, attempt=job.attempt_count, process=os.getpid())
+
+    def record_and_finish(tx: Tx, job: Job) -> None:
+        record(tx, job)
+        job.finish(tx, {"process": os.getpid()})
+
+    @handlers.handle("once", retry=SOON)
+    def once(job: Job) -> None:
+        wait_ms(job, "before_ms")
+        store.atomic(lambda tx: record_and_finish(tx, job))
+        wait_ms(job, "after_ms")
+
+    @handlers.handle("plain", retry=SOON)
+    def plain(job: Job) -> dict[str, int]:
+        wait_ms(job, "before_ms")
+        store.atomic(lambda tx: record(tx, job))
+        wait_ms(job, "after_ms")
+        return {"process": os.getpid()}
+
+    @handlers.handle("coroutine", retry=SOON)
+    async def coroutine(job: Job) -> None:
+        await asyncio.sleep(milliseconds(job, "before_ms") / 1_000)
+        await store.atomic_async(lambda tx: record(tx, job))
+
+    @handlers.handle("poison", retry=SOON)
+    def poison(job: Job) -> None:
+        store.atomic(lambda tx: record(tx, job))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return handlers
+
+
+def milliseconds(job: Job, name: str) -> float:
+    payload: Any = job.payload
+    return float((payload or {}).get(name, 0))
+
+
+def wait_ms(job: Job, name: str) -> None:
+    REAL.sleep(milliseconds(job, name) / 1_000)
+
+
+def main(url: str, settings: dict[str, Any]) -> None:
+    """Work until told to stop; then finish what runs."""
+    store = Store.open(url)
+    # The handlers' own table is reached as a system would reach its own.
+    sys.path.insert(0, str(Path(__file__).parent))
+    store.load("effects")
+    worker = Worker(
+        store,
+        handlers_on(store),
+        queues=[QueueSettings(concurrency=settings.get("concurrency", 4))],
+        lease_s=settings.get("lease_s", 2.0),
+        grace_s=settings.get("grace_s", 10.0),
+    )
+    signal.signal(signal.SIGTERM, lambda *_: worker.stop())
+    worker.run()
+    store.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], json.loads(sys.argv[2]))

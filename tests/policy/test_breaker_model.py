@@ -1,0 +1,133 @@
+"""A breaker in any order of events, against a model that remembers every call.
+
+The window moves on in slices, so what it counts is bounded and not exact: every call of the last `window_s`, and none
+that is older than `window_s` and one slice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from holdfast.lifecycle import BreakerState
+from holdfast.policy import Breaker, Circuit, Rejected
+from holdfast.policy.breaker import SLICES
+
+CLOSED, OPEN, HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN
+
+
+def ticket_of(circuit: Circuit, now_s: float) -> int:
+    ticket = circuit.admit(now_s)
+    assert not isinstance(ticket, Rejected)
+    return ticket
+
+
+def call(circuit: Circuit, now_s: float, *, good: bool) -> None:
+    ticket = ticket_of(circuit, now_s)
+    if good:
+        circuit.succeed(now_s, ticket)
+    else:
+        circuit.fail(now_s, ticket)
+
+
+# Quarters of seconds and a slice of one second are exact as floats, so that the bounds can be tested to the point.
+WINDOW_S = float(SLICES)
+events = st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=80)
+
+
+@given(events)
+def test_every_call_of_the_window_is_counted_and_none_older_than_the_window_and_a_slice(
+    steps: list[tuple[int, bool]],
+) -> None:
+    circuit = Circuit(Breaker(calls_min=10**9, window_s=WINDOW_S))
+    history: list[tuple[float, bool]] = []
+    now_s = 0.0
+    for quarters, good in steps:
+        now_s += quarters / 4
+        call(circuit, now_s, good=good)
+        history.append((now_s, good))
+        counted = circuit.counts(now_s)
+        certain = [ok for at_s, ok in history if at_s > now_s - WINDOW_S]
+        possible = [ok for at_s, ok in history if at_s > now_s - WINDOW_S * (1 + 1 / SLICES)]
+        assert len(certain) <= counted["calls"] <= len(possible)
+        assert certain.count(False) <= counted["failures"] <= possible.count(False)
+
+
+@given(events)
+def test_it_never_opens_without_enough_failures_in_the_window_and_a_slice(steps: list[tuple[int, bool]]) -> None:
+    breaker = Breaker(failure_ratio=0.5, calls_min=5, window_s=WINDOW_S)
+    circuit = Circuit(breaker)
+    history: list[tuple[float, bool]] = []
+    now_s = 0.0
+    for quarters, good in steps:
+        now_s += quarters / 4
+        call(circuit, now_s, good=good)
+        history.append((now_s, good))
+        if circuit.state is OPEN:
+            recent = [ok for at_s, ok in history if at_s > now_s - WINDOW_S * (1 + 1 / SLICES)]
+            assert not good
+            assert len(recent) >= breaker.calls_min
+            assert recent.count(False) >= breaker.failure_ratio * breaker.calls_min
+            return
+
+
+class Life(RuleBasedStateMachine):
+    """Any order of asking, answering, cancelling, losing and waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.breaker = Breaker(failure_ratio=0.5, calls_min=3, window_s=10, open_s=8, probes=2)
+        self.circuit = Circuit(self.breaker)
+        self.now_s = 0.0
+        self.inside: list[tuple[int, float]] = []
+        self.opened_s: float | None = None
+
+    @rule(quarters=st.integers(0, 50))
+    def wait(self, quarters: int) -> None:
+        self.now_s += quarters / 4
+
+    @rule()
+    def ask(self) -> None:
+        before = self.circuit.state
+        answer = self.circuit.admit(self.now_s)
+        if isinstance(answer, Rejected):
+            assert before is not CLOSED
+            assert 0 < answer.retry_after_s <= self.breaker.open_s
+        else:
+            assert before is not OPEN or self.now_s - self.opened_s >= self.breaker.open_s
+            self.inside.append((answer, self.now_s))
+
+    @precondition(lambda self: self.inside)
+    @rule(chosen=st.randoms(use_true_random=False), report=st.sampled_from(["succeed", "fail", "release"]))
+    def answer(self, chosen: Any, report: str) -> None:
+        ticket, _ = self.inside.pop(chosen.randrange(len(self.inside)))
+        before = self.circuit.state
+        if report == "release":
+            self.circuit.release(ticket)
+            assert self.circuit.state is before
+        else:
+            getattr(self.circuit, report)(self.now_s, ticket)
+        if self.circuit.state is OPEN and before is not OPEN:
+            assert report == "fail"
+            self.opened_s = self.now_s
+        if self.circuit.state is CLOSED and before is not CLOSED:
+            assert report == "succeed"
+
+    @invariant()
+    def no_more_than_the_probes_are_in_flight_in_half_open(self) -> None:
+        if self.circuit.state is not HALF_OPEN:
+            return
+        # One that has been out for a whole pause is lost: when another takes its place, the generation moves on.
+        probing = [ticket for ticket, _ in self.inside if ticket == self.circuit._generation]
+        assert len(probing) <= self.breaker.probes
+
+    @invariant()
+    def the_free_ticket_exists_exactly_while_it_is_closed(self) -> None:
+        assert (self.circuit.ticket is not None) == (self.circuit.state is CLOSED)
+
+
+Life.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLife = Life.TestCase
