@@ -53,13 +53,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
-    from importlib import import_module
+    from holdfast.base.lazy import lazily  # here, because loading `base` is most of what is to be saved
 
-    value = globals()[name] = getattr(import_module(home), name)
-    return value
+    return lazily(__name__, globals(), _HOMES)(name)
 
 
 def __dir__() -> list[str]:

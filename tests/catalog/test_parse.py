@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.base import REAL, Limits, Private, limits, plain, replaced, utc_text
 from holdfast.catalog import CORE, Catalog, Context, Failure, enriched
 from holdfast.catalog.dialect import Dialect, render
-from holdfast.catalog.parse import ID_CHARS_MAX, dialect_of, parse
+from holdfast.catalog.parsing import ID_CHARS_MAX, dialect_of, parse
 
 NESTED = {"error": {"code": "INSTANCE_PAUSED", "message": "It sleeps.", "details": {"id": 1}, "traceId": "t1"}}
 FLAT = {"error": "It sleeps.", "code": "INSTANCE_PAUSED", "details": {"id": 1}}

@@ -54,7 +54,6 @@ class KeysMachine(RuleBasedStateMachine):
         self.time = time
         self.tenant = new_id()
         self.model: dict[str, Expected] = {}
-        self.effects = 0
 
     @rule(target=holders, key=st.sampled_from(KEYS), request=st.sampled_from(REQUESTS))
     def begin(self, key: str, request: str) -> Any:

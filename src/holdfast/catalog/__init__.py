@@ -1,17 +1,30 @@
 """What can go wrong: faults, failures, dialects, and how foreign errors are read."""
 
+from typing import TYPE_CHECKING
+
+from holdfast.base.lazy import lazily
 from holdfast.catalog.catalog import Catalog, CodeTaken
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier, Reader, Reading, Readings
 from holdfast.catalog.context import Context, continued, current_context, enriched, new_request_id, obfuscated
 from holdfast.catalog.core import CORE
-from holdfast.catalog.dialect import Dialect, Rendered, document, render
 from holdfast.catalog.durable import COMMIT_UNKNOWN
 from holdfast.catalog.failure import Failure
 from holdfast.catalog.fault import Blame, Fault, FaultInvalid, RetryRule, Severity
 from holdfast.catalog.network import NETWORK_CODES, Wrapper
-from holdfast.catalog.parse import Received, dialect_of, parse
 from holdfast.catalog.retry_after import retry_after_s
 from holdfast.catalog.status import DEFAULT_STATUSES, StatusTable, classify_status
+
+if TYPE_CHECKING:
+    from holdfast.catalog.dialect import Dialect, Rendered, document, render
+    from holdfast.catalog.parsing import Received, dialect_of, parse
+
+# Needed at an edge: loaded when first used.
+__getattr__ = lazily(
+    __name__,
+    globals(),
+    dict.fromkeys(("Dialect", "Rendered", "document", "render"), "holdfast.catalog.dialect")
+    | dict.fromkeys(("Received", "dialect_of", "parse"), "holdfast.catalog.parsing"),
+)
 
 __all__ = [
     "COMMIT_UNKNOWN",

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from holdfast.cli import dead, jobs, migrate, queues, worker, workers
 from holdfast.cli.serve import serve
+
+Examples = Iterable[tuple[str, str]]
+HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+
+
+def _epilog(examples: Examples) -> str:
+    """Examples below the help. A square bracket would be read as markup, so it is escaped."""
+    lines = [f"[cyan]{command.replace('[', chr(92) + '[')}[/cyan]  {what}" for command, what in examples]
+    return "\n\n".join(["[bold]Examples[/bold]", *lines])
+
 
 application = typer.Typer(
     name="holdfast",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="[bold]Examples[/bold]\n\n[cyan]holdfast serve[/cyan]  start on port 8080\n\n"
-    "[cyan]holdfast serve --help[/cyan]  everything about one command",
+    context_settings=HELP_NAMES,
+    epilog=_epilog(
+        (
+            ("holdfast serve", "start on port 8080"),
+            ("holdfast worker app.jobs:handlers", "run jobs"),
+            ("holdfast serve --help", "everything about one command"),
+        )
+    ),
 )
 
 
@@ -35,8 +52,54 @@ def holdfast(
     """Failure handling for Python services: declare what can go wrong once, derive the rest."""
 
 
+def _group(name: str, says: str, commands: dict[str, tuple[Callable[..., Any], Examples]]) -> None:
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", context_settings=HELP_NAMES, help=says)
+    for verb, (function, examples) in commands.items():
+        group.command(verb, epilog=_epilog(examples))(function)
+    application.add_typer(group, name=name)
+
+
 application.command(
-    epilog="[bold]Examples[/bold]\n\n[cyan]holdfast serve[/cyan]  on port 8080 of this machine only\n\n"
-    "[cyan]holdfast serve --port 0[/cyan]  on any free port; the address is printed\n\n"
-    "[cyan]HOLDFAST_PORT=9000 holdfast serve[/cyan]  the port from the environment",
+    epilog=_epilog(
+        (
+            ("holdfast serve", "on port 8080 of this machine only"),
+            ("holdfast serve --port 0", "on any free port; the address is printed"),
+            ("HOLDFAST_PORT=9000 holdfast serve", "the port from the environment"),
+        )
+    )
 )(serve)
+application.command(epilog=_epilog(worker.EXAMPLES))(worker.worker)
+application.command(epilog=_epilog(workers.EXAMPLES))(workers.workers)
+application.command(epilog=_epilog(migrate.EXAMPLES))(migrate.migrate)
+_group(
+    "jobs",
+    "Jobs: list, show, enqueue, cancel, revive, discard.",
+    {
+        "list": (jobs.list_jobs, jobs.EXAMPLES["list"]),
+        "show": (jobs.show, jobs.EXAMPLES["show"]),
+        "enqueue": (jobs.enqueue, jobs.EXAMPLES["enqueue"]),
+        "cancel": (jobs.cancel, jobs.EXAMPLES["cancel"]),
+        "revive": (jobs.revive, jobs.EXAMPLES["revive"]),
+        "discard": (jobs.discard, jobs.EXAMPLES["discard"]),
+    },
+)
+_group(
+    "dead",
+    "Dead letters: what has used its attempts, alone or in groups; revive or discard.",
+    {
+        "list": (dead.list_dead, dead.EXAMPLES["list"]),
+        "groups": (dead.groups, dead.EXAMPLES["groups"]),
+        "show": (dead.show, dead.EXAMPLES["show"]),
+        "revive": (dead.revive, dead.EXAMPLES["revive"]),
+        "discard": (dead.discard, dead.EXAMPLES["discard"]),
+    },
+)
+_group(
+    "queues",
+    "Queues: how they stand; pause and resume.",
+    {
+        "status": (queues.status, queues.EXAMPLES["status"]),
+        "pause": (queues.pause, queues.EXAMPLES["pause"]),
+        "resume": (queues.resume, queues.EXAMPLES["resume"]),
+    },
+)

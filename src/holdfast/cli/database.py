@@ -21,7 +21,6 @@ from holdfast.store.address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE
 DRIVERS = {"psycopg", "psycopg_pool"}
 UNDEFINED = {"42P01", "42703"}
 """PostgreSQL's words for a table and a column that do not exist."""
-MEMORY = ":memory:"
 
 DatabaseUrl = Annotated[
     str | None,
@@ -67,10 +66,9 @@ def explained() -> Iterator[None]:
 
 def _open(url: str | None, *, create: bool) -> Store:
     address = read_address(url)
-    if address.engine is Engine.SQLITE and not create and address.target != MEMORY:
-        # SQLite would make an empty file out of a misspelt path.
-        if not Path(address.target).is_file():
-            raise DATABASE_NOT_FOUND(address=str(address))
+    # SQLite would make an empty file out of a misspelt path.
+    if address.engine is Engine.SQLITE and not create and not Path(address.target).is_file():
+        raise DATABASE_NOT_FOUND(address=str(address))
     try:
         store = Store.open(url)
     except OSError as refused:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import typer
@@ -49,6 +50,8 @@ def document(record: Mapping[str, Any]) -> dict[str, Any]:
             shown[f"{stem}_at"] = None if value is None else utc_text(value)
         elif name in _TEXTS_OF_JSON and isinstance(value, str):
             shown[name] = masked(json.loads(value))
+        elif isinstance(value, dict):
+            shown[name] = document(value)
         else:
             shown[name] = value
     return shown
@@ -113,8 +116,4 @@ def _gives_away(key: object, value: Json) -> bool:
     if "tokens" in words and isinstance(value, int | float):
         return False  # how many, as language models count them
     singular = [word.removesuffix("s") if word.removesuffix("s") in _SECRET_WORDS else word for word in words]
-    return not _SECRET_WORDS.isdisjoint(singular) or any(pair in _SECRET_PAIRS for pair in _pairs(singular))
-
-
-def _pairs(words: Sequence[str]) -> Iterable[tuple[str, str]]:
-    return zip(words, words[1:], strict=False)
+    return not _SECRET_WORDS.isdisjoint(singular) or not _SECRET_PAIRS.isdisjoint(pairwise(singular))

@@ -11,7 +11,7 @@ from holdfast.cli.database import AsJson, DatabaseUrl, opened
 from holdfast.cli.output import say, say_json, say_lines
 from holdfast.cli.table import Column, say_table
 from holdfast.cli.wording import clean, span
-from holdfast.worker.queues import Queues, QueueStatus
+from holdfast.worker.queues import DEPTH_MAX, Queues, QueueStatus
 
 EXAMPLES = {
     "status": (("holdfast queues status", "every queue"),),
@@ -79,17 +79,7 @@ def resume(name: Name, database: DatabaseUrl = None, as_json: AsJson = False) ->
 
 
 def _record(one: QueueStatus) -> dict[str, object]:
-    record = asdict(one)
-    record["state"] = _state(one)
-    if record["breaker"] is not None:
-        record["breaker"] = _breaker_record(record["breaker"])
-    return record
-
-
-def _breaker_record(breaker: dict[str, object]) -> dict[str, object]:
-    from holdfast.cli.output import document
-
-    return document(breaker)
+    return {**asdict(one), "state": _state(one)}
 
 
 def _state(one: QueueStatus) -> str:
@@ -107,5 +97,4 @@ def _why(one: QueueStatus) -> str | None:
 
 
 def _count(count: int, one: QueueStatus) -> str:
-    # Counting stops at a bound, and it is not known in which lane.
-    return f"{count}+" if one.more and count >= 1_000 else str(count)
+    return f"{count}+" if one.more and count >= DEPTH_MAX else str(count)

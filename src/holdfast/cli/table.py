@@ -1,5 +1,5 @@
-"""Tables for people: with a ruled head on a terminal that is wide enough, a few short lines for each row on a narrow one,
-and plain aligned columns in a pipe."""
+"""Tables for people: with a ruled head on a terminal that is wide enough, a few short lines for each row on a narrow
+one, and plain aligned columns in a pipe."""
 
 from __future__ import annotations
 

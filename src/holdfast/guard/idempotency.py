@@ -38,6 +38,7 @@ __all__ = [
     "Answer",
     "AnswerInvalid",
     "Answered",
+    "Begun",
     "InProgress",
     "Keys",
     "Mismatch",

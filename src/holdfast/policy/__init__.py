@@ -1,9 +1,11 @@
 """What to do about it: backoff, retry, breaker, rate limit, budget, deadline. Time and chance are arguments."""
 
+from typing import TYPE_CHECKING
+
+from holdfast.base.lazy import lazily
 from holdfast.policy.backoff import Backoff, PolicyInvalid
 from holdfast.policy.breaker import Breaker, Circuit, Rejected
 from holdfast.policy.budget import Budget, Purse
-from holdfast.policy.cron import Cron, CronInvalid, Every, read_schedule
 from holdfast.policy.deadline import (
     DEADLINE_HEADER,
     Deadline,
@@ -16,9 +18,20 @@ from holdfast.policy.deadline import (
 )
 from holdfast.policy.decide import decide
 from holdfast.policy.jitter import Between, Decorrelated, Dice, Equal, Extra, Full, Jitter, Spread
-from holdfast.policy.overlay import OverlayInvalid, apply_overlay, load_overlay
 from holdfast.policy.rate_limit import Allowed, Bucket, Concurrency, Limited, RateLimit, Slots
 from holdfast.policy.retry import NEVER, Retry
+
+if TYPE_CHECKING:
+    from holdfast.policy.cron import Cron, CronInvalid, Every, read_schedule
+    from holdfast.policy.overlay import OverlayInvalid, apply_overlay, load_overlay
+
+# Needed when a service starts or by few of them: loaded when first used.
+__getattr__ = lazily(
+    __name__,
+    globals(),
+    dict.fromkeys(("Cron", "CronInvalid", "Every", "read_schedule"), "holdfast.policy.cron")
+    | dict.fromkeys(("OverlayInvalid", "apply_overlay", "load_overlay"), "holdfast.policy.overlay"),
+)
 
 __all__ = [
     "DEADLINE_HEADER",

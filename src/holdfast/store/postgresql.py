@@ -43,6 +43,8 @@ class PostgresqlDatabase:
     """The connections of this process to one database."""
 
     engine = Engine.POSTGRESQL
+    _pool: ConnectionPool[Connection[tuple[Any, ...]]] | None
+    _trusted: WeakKeyDictionary[Connection[tuple[Any, ...]], int]
 
     def __init__(self, target: str, *, pool_max: int = POOL_MAX) -> None:
         self.target = target
@@ -90,9 +92,9 @@ class PostgresqlDatabase:
 
     def _begin_empty(self) -> None:
         self._opening = threading.Lock()
-        self._pool: ConnectionPool[Connection[tuple[Any, ...]]] | None = None
+        self._pool = None
         self._losses = 0
-        self._trusted: WeakKeyDictionary[Connection[tuple[Any, ...]], int] = WeakKeyDictionary()
+        self._trusted = WeakKeyDictionary()
         self._process = os.getpid()
 
     @contextmanager

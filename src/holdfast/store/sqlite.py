@@ -31,6 +31,10 @@ class SqliteDatabase:
     """The connections of this process to one file."""
 
     engine = Engine.SQLITE
+    _open: list[sqlite3.Connection]
+    _readers: list[sqlite3.Connection]
+    _writer: sqlite3.Connection | None
+    _watcher: sqlite3.Connection | None
 
     def __init__(self, path: str) -> None:
         if sqlite3.sqlite_version_info < VERSION_MIN:
@@ -82,10 +86,10 @@ class SqliteDatabase:
     def _begin_empty(self) -> None:
         self._turn = threading.RLock()
         self._watching = threading.Lock()
-        self._open: list[sqlite3.Connection] = []
-        self._readers: list[sqlite3.Connection] = []
-        self._writer: sqlite3.Connection | None = None
-        self._watcher: sqlite3.Connection | None = None
+        self._open = []
+        self._readers = []
+        self._writer = None
+        self._watcher = None
         self._process = os.getpid()
 
     def _inside(self, connection: sqlite3.Connection, begin: str) -> Iterator[Execute]:

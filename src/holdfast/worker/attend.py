@@ -42,14 +42,16 @@ def attend(store: Store, worker: Worker, lifeline: Lifeline | None = None) -> En
         if lifeline is not None:
             lifeline.ready()
         words = _Words(bell, lifeline)
+        stopping = False
         while not worker.join(0):
-            words.listen(STOPPING_LOOK_S if words.stop else LOOK_S)
+            words.listen(STOPPING_LOOK_S if stopping else LOOK_S)
             if words.leave:
                 _give_back(store, worker)
                 return Ended.LEFT
-            if words.stop:
+            if words.stop and not stopping:
+                stopping = True
                 worker.stop()
-        return Ended.STOPPED if words.stop else Ended.BROKEN
+        return Ended.STOPPED if stopping else Ended.BROKEN
 
 
 class _Words:
@@ -71,7 +73,7 @@ class _Words:
             self._heed(self._lifeline, self._lifeline.heard())
 
     def _heed(self, lifeline: Lifeline, heard: bytes | None) -> None:
-        # A service manager may signal parent and child alike: the parent's word and a signal are then one word, not two.
+        # A service manager may signal parent and child alike: a signal and the same word from the parent count once.
         if heard is None:
             lifeline.close()
             self._lifeline = None

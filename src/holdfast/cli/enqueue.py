@@ -1,0 +1,90 @@
+"""`holdfast jobs enqueue`: ask for work by hand."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from holdfast.base import CodecError, Json, decode, limits
+from holdfast.cli.database import AsJson, DatabaseUrl, opened
+from holdfast.cli.output import note, refuse, say, say_json
+from holdfast.cli.wording import seconds_of
+from holdfast.worker import DEFAULT_QUEUE, Jobs
+
+STANDARD_INPUT = "-"
+FILE = "@"
+
+
+def _span(text: str) -> float:
+    try:
+        return seconds_of(text)
+    except ValueError as invalid:
+        raise typer.BadParameter(str(invalid)) from None
+
+
+def enqueue(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="What is to be done: the name a handler goes by.")],
+    payload: Annotated[
+        str, typer.Option(metavar="JSON", help="What the handler is given: JSON, @file, or - for standard input.")
+    ] = "null",
+    queue: Annotated[str, typer.Option(help="Where it waits.")] = DEFAULT_QUEUE,
+    priority: Annotated[int, typer.Option(help="Lower goes first.")] = 0,
+    delay: Annotated[float, typer.Option(parser=_span, metavar="SPAN", help="Not before: 90, 5m, 2h, 1d.")] = 0.0,
+    dedupe_key: Annotated[str | None, typer.Option(help="A twin with this key is returned, not doubled.")] = None,
+    unique: Annotated[
+        float | None, typer.Option(parser=_span, metavar="SPAN", help="How long the dedupe key keeps others out.")
+    ] = None,
+    attempts: Annotated[int | None, typer.Option(help="All attempts, instead of the handler's rule.", min=1)] = None,
+    timeout: Annotated[
+        float | None, typer.Option(parser=_span, metavar="SPAN", help="How long one attempt may take.")
+    ] = None,
+    tenant: Annotated[str, typer.Option(help="Whose it is.")] = "",
+    database: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Enqueue a job and print its id; it is on disk then."""
+    content = _payload(payload)
+    with opened(database) as store:
+        jobs = Jobs(store)
+        enqueued = jobs.enqueue(
+            kind,
+            content,
+            queue=queue,
+            priority=priority,
+            delay_s=delay,
+            dedupe_key=dedupe_key,
+            unique_s=unique,
+            attempts=attempts,
+            timeout_s=timeout,
+            tenant=tenant,
+        )
+        jobs.close()
+    if as_json:
+        say_json({"id": enqueued.id, "created": enqueued.created})
+        return
+    say(enqueued.id)
+    if not enqueued.created:
+        note("A job with this dedupe key was there already; this is its id.")
+
+
+def _payload(given: str) -> Json:
+    try:
+        return decode(_read(given), bytes_max=limits().payload_bytes_max)
+    except CodecError as invalid:
+        raise refuse(f"--payload is not JSON: {invalid}") from None
+    except OSError as unread:
+        raise refuse(f"--payload: {unread.filename or 'standard input'}: {unread.strerror}") from None
+
+
+def _read(given: str) -> str | bytes:
+    # One byte more than is allowed is enough to know that it is too large.
+    most = limits().payload_bytes_max + 1
+    if given == STANDARD_INPUT:
+        return sys.stdin.buffer.read(most)
+    if given.startswith(FILE):
+        with Path(given.removeprefix(FILE)).open("rb") as file:
+            return file.read(most)
+    return given

@@ -1,0 +1,139 @@
+"""One job with everything that ever happened to it."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.base import Json
+from holdfast.cli.output import document, masked, note, say, say_json
+from holdfast.cli.table import Cell, Column, say_table, when
+from holdfast.cli.wording import age, clean, cut, moment, span
+
+EVENTS_MAX = 500
+"""Of a longer history only the end is shown."""
+TEXT_CHARS_MAX = 2_000
+LABEL_CHARS = 11
+
+COLUMNS = (
+    Column("time"),
+    Column("event"),
+    Column("attempt", right=True),
+    Column("code", cuttable=True),
+    Column("upstream", right=True),
+    Column("took", right=True),
+    Column("next due"),
+    Column("worker", cuttable=True),
+    Column("reason", cuttable=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The last events of a job, and how many came before them."""
+
+    events: Sequence[dict[str, Any]]
+    left_out: int
+
+
+def history_of(events: Iterable[dict[str, Any]], events_max: int = EVENTS_MAX) -> History:
+    """The end of a history, read through once."""
+    last: deque[dict[str, Any]] = deque(maxlen=events_max)
+    count = 0
+    for event in events:
+        last.append(event)
+        count += 1
+    return History(tuple(last), count - len(last))
+
+
+def say_job_json(job: dict[str, Any], history: History) -> None:
+    """The job and its timeline as one document."""
+    timeline = [document(event) for event in history.events]
+    say_json({**document(job), "timeline": timeline, "timeline_left_out": history.left_out})
+
+
+def say_job(job: dict[str, Any], history: History, now_us: int) -> None:
+    """The job, then its timeline."""
+    for label, text in _facts(job, now_us):
+        if text:
+            say(f"{label:<{LABEL_CHARS}} {clean(text)}")
+    say("")
+    if history.left_out:
+        note(f"{history.left_out} earlier events are left out.")
+    # Most jobs are called nowhere else and wait for nothing: columns that say nothing are not shown.
+    rows = [_event(event, now_us) for event in history.events]
+    kept = [number for number in range(len(COLUMNS)) if any(row[number] not in {None, "", _NEVER} for row in rows)]
+    say_table(
+        [COLUMNS[number] for number in kept],
+        [[row[number] for number in kept] for row in rows],
+        empty="Its history has been pruned.",
+    )
+
+
+_NEVER = Cell("", "")
+
+
+def _facts(job: dict[str, Any], now_us: int) -> list[tuple[str, str]]:
+    def at(name: str) -> str:
+        return f"{moment(job[name])} ({age(job[name], now_us)})" if job[name] is not None else ""
+
+    return [
+        ("id", job["id"]),
+        ("state", job["state"] + (", asked to stop" if job["cancel_us"] is not None else "")),
+        ("kind", job["kind"]),
+        ("queue", job["queue"]),
+        ("tenant", job["tenant"]),
+        ("priority", str(job["priority"]) if job["priority"] else ""),
+        ("attempts", _attempts(job)),
+        ("dedupe key", job["dedupe_key"] or ""),
+        ("timeout", span(None if job["timeout_us"] is None else job["timeout_us"] / 1_000_000)),
+        ("created", at("created_us")),
+        ("due", at("due_us") if job["state"] == "queued" else ""),
+        ("started", at("started_us")),
+        ("finished", at("finished_us")),
+        ("failed", at("failed_us")),
+        ("worker", job["lease_owner"] or ""),
+        ("lease until", at("lease_until_us")),
+        ("trace", job["trace"] or ""),
+        ("payload", _json_text(job["payload"])),
+        ("result", _json_text(job["result"])),
+        ("code", job["error_code"] or ""),
+        ("message", job["error_message"] or ""),
+        ("technical", job["error_technical"] or ""),
+        ("fingerprint", job["fingerprint"] or ""),
+    ]
+
+
+def _attempts(job: dict[str, Any]) -> str:
+    text = str(job["attempt_count"])
+    if job["attempts_max"] is not None:
+        text += f" of {job['attempts_max']}"
+    if job["pardon_count"]:
+        text += f", {job['pardon_count']} not held against it"
+    if job["manual_retry_count"]:
+        text += f", revived {job['manual_retry_count']} times"
+    return text
+
+
+def _json_text(stored: str | None) -> str:
+    if stored is None:
+        return ""
+    value: Json = masked(json.loads(stored))
+    return cut(json.dumps(value, ensure_ascii=False), TEXT_CHARS_MAX)
+
+
+def _event(event: dict[str, Any], now_us: int) -> list[Cell | str | int | None]:
+    return [
+        when(event["at_us"], now_us),
+        event["verb"],
+        event["attempt"] or None,
+        event["code"],
+        event["upstream_status"],
+        span(None if event["duration_us"] is None else event["duration_us"] / 1_000_000),
+        when(event["due_us"], now_us),
+        event["worker"],
+        event["reason"],
+    ]

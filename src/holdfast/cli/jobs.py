@@ -1,0 +1,149 @@
+"""`holdfast jobs`: list, show, enqueue, cancel; and revive and discard, which are for those that have failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.base import limits
+from holdfast.cli.database import AsJson, DatabaseUrl, opened
+from holdfast.cli.enqueue import enqueue
+from holdfast.cli.faults import JOB_ENDED
+from holdfast.cli.history import history_of, say_job, say_job_json
+from holdfast.cli.output import note, say, say_json, say_lines
+from holdfast.cli.table import Column, say_table, when
+from holdfast.lifecycle import JobState
+from holdfast.store import Store
+from holdfast.worker import Jobs
+from holdfast.worker.dead import DeadLetters
+
+__all__ = ["cancel", "discard", "enqueue", "list_jobs", "revive", "show"]
+
+EXAMPLES = {
+    "list": (
+        ("holdfast jobs list", "the newest fifty"),
+        ("holdfast jobs list --state failed --queue mail", "what failed in one queue"),
+        ("holdfast jobs list --json | jq -r .id", "only the ids"),
+    ),
+    "show": (("holdfast jobs show 0198c0de-…", "one job with its whole timeline"),),
+    "enqueue": (
+        ("""holdfast jobs enqueue mail.send --payload '{"to": "ann@example.com"}'""", "prints the id"),
+        ("holdfast jobs enqueue report.build --payload @report.json --delay 5m", "the payload from a file, later"),
+    ),
+    "cancel": (("holdfast jobs cancel 0198c0de-…", "at once when queued, at the handler's next look when it runs"),),
+    "revive": (("holdfast jobs revive 0198c0de-…", "a failed job goes back to its queue with all its attempts"),),
+    "discard": (("holdfast jobs discard 0198c0de-…", "delete a failed job"),),
+}
+COLUMNS = (
+    Column("id"),
+    Column("state"),
+    Column("queue", cuttable=True),
+    Column("kind", cuttable=True),
+    Column("attempts", right=True),
+    Column("created"),
+    Column("due"),
+    Column("code", cuttable=True),
+)
+
+JobId = Annotated[str, typer.Argument(metavar="ID", help="The id of the job.")]
+Reason = Annotated[str | None, typer.Option(help="Why; it stands in the job's history.", show_default=False)]
+Limit = Annotated[int, typer.Option(help="Show at most so many.", min=1, max=limits().page_rows_max)]
+
+
+def list_jobs(
+    state: Annotated[JobState | None, typer.Option(help="Only in this state.")] = None,
+    queue: Annotated[str | None, typer.Option(help="Only of this queue.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only of this kind.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only of this tenant.")] = None,
+    code: Annotated[str | None, typer.Option(help="Only failed with this code.")] = None,
+    limit: Limit = 50,
+    before: Annotated[str | None, typer.Option(metavar="ID", help="Only older than this job.")] = None,
+    database: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, the newest first."""
+    with opened(database) as store:
+        found = Jobs(store).list(
+            count=limit, before=before, state=state, queue=queue, kind=kind, tenant=tenant, code=code
+        )
+        now_us = store.atomic(lambda tx: tx.now_us(), write=False)
+    if as_json:
+        say_lines(found)
+        return
+    say_table(COLUMNS, [_row(one, now_us) for one in found], empty="No job matches.")
+    if len(found) == limit:
+        note(f"There may be older ones: --before {found[-1]['id']}")
+
+
+def show(job_id: JobId, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
+    """Show one job: its payload with secrets masked, its result or error, and every attempt with what came of it."""
+    with opened(database) as store:
+        job = Jobs(store).show(job_id)
+        history = history_of(DeadLetters(store).history(job_id))
+        now_us = store.atomic(lambda tx: tx.now_us(), write=False)
+    if as_json:
+        say_job_json(job, history)
+    else:
+        say_job(job, history, now_us)
+
+
+def cancel(job_id: JobId, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
+    """Cancel a job: at once when it is queued; a running one is asked to stop, and its handler decides when."""
+    with opened(database) as store:
+        jobs = Jobs(store)
+        if not jobs.cancel(job_id):
+            raise JOB_ENDED(state=jobs.show(job_id)["state"])
+        state = jobs.show(job_id)["state"]
+        if as_json:
+            say_json({"id": job_id, "cancelled": state == JobState.FAILED, "state": state})
+        elif state == JobState.FAILED:
+            say(f"Cancelled {job_id}.")
+        else:
+            say(f"Asked {job_id} to stop; it runs, and its handler looks now and then.")
+
+
+def revive(job_id: JobId, reason: Reason = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
+    """Put a failed job back into its queue; its attempts start anew."""
+    with opened(database) as store:
+        revive_these(store, [job_id], reason, as_json=as_json)
+
+
+def discard(job_id: JobId, reason: Reason = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
+    """Delete a failed job; its history stays for as long as the journal is kept."""
+    with opened(database) as store:
+        discard_these(store, [job_id], reason, as_json=as_json)
+
+
+def revive_these(store: Store, job_ids: Sequence[str], reason: str | None, *, as_json: bool) -> None:
+    """Revive one after the other; the first that cannot be stops it."""
+    for job_id in job_ids:
+        DeadLetters(store).revive(job_id, reason=reason)
+        if as_json:
+            say_json({"id": job_id, "revived": True})
+        else:
+            say(f"Revived {job_id}.")
+
+
+def discard_these(store: Store, job_ids: Sequence[str], reason: str | None, *, as_json: bool) -> None:
+    """Discard one after the other; the first that cannot be stops it."""
+    for job_id in job_ids:
+        DeadLetters(store).discard(job_id, reason=reason)
+        if as_json:
+            say_json({"id": job_id, "discarded": True})
+        else:
+            say(f"Discarded {job_id}.")
+
+
+def _row(one: dict[str, Any], now_us: int) -> list[Any]:
+    return [
+        one["id"],
+        one["state"],
+        one["queue"],
+        one["kind"],
+        one["attempt_count"],
+        when(one["created_us"], now_us),
+        when(one["due_us"] if one["state"] == JobState.QUEUED else None, now_us),
+        one["error_code"],
+    ]

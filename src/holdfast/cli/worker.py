@@ -1,0 +1,150 @@
+"""`holdfast worker`: claim and run jobs until told to stop, in this process or in several."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from holdfast.catalog import Failure
+from holdfast.cli.database import AsJson, DatabaseUrl, explained, opened
+from holdfast.cli.faults import HANDLERS_NOT_FOUND, WORKER_BROKEN
+from holdfast.cli.handlers import find_handlers
+from holdfast.cli.output import MISUSED, explain, note, refuse, say, say_json
+from holdfast.policy import PolicyInvalid
+from holdfast.store.address import ENVIRONMENT_VARIABLE
+from holdfast.worker import Handlers, QueueSettings, Worker
+from holdfast.worker.attend import Ended, attend
+from holdfast.worker.lifeline import Lifeline
+from holdfast.worker.processes import PROCESSES_MAX, Processes
+from holdfast.worker.worker import GRACE_S, LEASE_S
+
+EXAMPLES = (
+    ("holdfast worker app.jobs:handlers", "the queue 'default', ten jobs at once"),
+    ("holdfast worker app.jobs:handlers --queue mail:20 --queue reports:2", "two queues, each with its own room"),
+    ("holdfast worker app.jobs:handlers --processes 4", "four processes; one that dies is started again"),
+)
+
+Where = Annotated[
+    str, typer.Argument(metavar="MODULE:HANDLERS", help="The Handlers object, such as app.jobs:handlers.")
+]
+QueueWords = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--queue",
+        metavar="NAME[:CONCURRENCY]",
+        help="A queue to serve; give it again for more.",
+        show_default="default:10",
+    ),
+]
+
+
+def worker(
+    where: Where,
+    queue: QueueWords = None,
+    processes: Annotated[int, typer.Option(help="Run so many processes.", min=1, max=PROCESSES_MAX)] = 1,
+    lease: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="Jobs of a worker that dies come back after this.", min=1, max=3_600),
+    ] = LEASE_S,
+    grace: Annotated[
+        float, typer.Option(metavar="SECONDS", help="On stop, what runs has so long to finish.", min=0, max=86_400)
+    ] = GRACE_S,
+    migrate: Annotated[bool, typer.Option("--migrate/--no-migrate", help="Bring the tables up to date first.")] = True,
+    lifeline: Annotated[int | None, typer.Option(hidden=True)] = None,
+    database: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run jobs until SIGTERM or Ctrl-C; what runs is finished first. A second signal gives it back and ends at once."""
+    settings = _settings(queue or [])
+    if migrate:
+        with opened(database, create=True) as store:
+            store.migrate()
+    if processes > 1:
+        words = _words(where, settings, lease, grace, as_json=as_json)
+        raise typer.Exit(_keep(words, processes, grace, database))
+    with explained():
+        handlers = _handlers(where)
+    _run(handlers, settings, lease, grace, _line(lifeline), database, as_json=as_json)
+
+
+def _run(
+    handlers: Handlers,
+    settings: list[QueueSettings],
+    lease_s: float,
+    grace_s: float,
+    line: Lifeline | None,
+    database: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    with opened(database, create=True) as store:
+        here = Worker(store, handlers, queues=settings, lease_s=lease_s, grace_s=grace_s)
+        queues = ", ".join(f"{one.name}:{one.concurrency}" for one in settings)
+        _log("started", f"process {os.getpid()} works on {queues} at {store.address}", as_json=as_json)
+        ended = attend(store, here, line)
+        _log("stopped", f"process {os.getpid()} {ended.value}", as_json=as_json)
+        if ended is Ended.LEFT:
+            # Handlers that were left behind must not keep the process, nor have their jobs' connections closed
+            # under them.
+            sys.stdout.flush()
+            os._exit(0)
+        if ended is Ended.BROKEN:
+            raise WORKER_BROKEN()
+
+
+def _keep(words: list[str], processes: int, grace_s: float, database: str | None) -> int:
+    """Be the parent. The address goes through the environment: everybody can read the words of a process."""
+    command = [sys.executable, "-m", "holdfast.cli", "worker", *words]
+    environment = {} if database is None else {ENVIRONMENT_VARIABLE: database}
+    parent = Processes(command, processes, grace_s=grace_s, say=note, environment=environment)
+    return parent.run()
+
+
+def _words(where: str, settings: list[QueueSettings], lease_s: float, grace_s: float, *, as_json: bool) -> list[str]:
+    """What a child is told; the number of its lifeline comes last."""
+    queues = [word for one in settings for word in ("--queue", f"{one.name}:{one.concurrency}")]
+    rest = ["--lease", str(lease_s), "--grace", str(grace_s), "--no-migrate", *(["--json"] if as_json else [])]
+    return [where, *queues, *rest, "--lifeline"]
+
+
+def _settings(words: list[str]) -> list[QueueSettings]:
+    settings = []
+    for word in words:
+        name, colon, count = word.rpartition(":")
+        named = bool(colon and name and count.isascii() and count.isdigit())
+        try:
+            settings.append(QueueSettings(name, concurrency=int(count)) if named else QueueSettings(word))
+        except PolicyInvalid as invalid:
+            raise refuse(f"--queue {word}: {invalid}") from None
+        if [one.name for one in settings].count(settings[-1].name) > 1:
+            raise refuse(f"--queue {settings[-1].name} is given twice")
+    return settings or [QueueSettings()]
+
+
+def _handlers(where: str) -> Handlers:
+    try:
+        return find_handlers(where)
+    except Failure as failure:
+        # A wrong name will be wrong the next time too, and a parent need not try again; a module that fails may not.
+        leave = explain(failure)
+        raise typer.Exit(MISUSED) if failure.code == HANDLERS_NOT_FOUND.code else leave from None
+
+
+def _line(descriptor: int | None) -> Lifeline | None:
+    if descriptor is None:
+        return None
+    try:
+        return Lifeline.of_descriptor(descriptor)
+    except OSError:
+        raise refuse(f"--lifeline {descriptor} is no open line; it is for the parent of worker processes") from None
+
+
+def _log(event: str, text: str, *, as_json: bool) -> None:
+    if as_json:
+        say_json({"event": f"worker.{event}", "process": os.getpid(), "text": text})
+    else:
+        say(f"holdfast worker: {text}")
+    sys.stdout.flush()
