@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from bench.jobs_process import crew
-from bench.jobs_rows import OURS, RAW, at_least, in_turns, progress, rate_rows, ratio_row
+from bench.jobs_rows import OURS, RAW, Figures, at_least, in_turns, progress, rate_rows, ratio_row
 from bench.jobs_server import Bench
 from bench.table import Row
 
@@ -21,36 +22,69 @@ OF_RAW_MIN = 0.5
 TWO_PROCESSES_MIN = 30_000
 
 
-def drain(bench: Bench, contender: str, jobs: int, processes: int) -> float:
-    """Jobs per second, from the first one handled to all of them done."""
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """Jobs per second from the first one handled to all of them done, and the CPU time that each one took."""
+
+    rate: float
+    worker_us: float
+    server_us: float
+
+    def __str__(self) -> str:
+        return f"{self.rate:,.0f} jobs/s, CPU {self.worker_us:.0f} µs here, {self.server_us:.0f} µs in the server"
+
+
+def drain(bench: Bench, contender: str, jobs: int, processes: int) -> Drained:
+    """Empty a full queue with so many worker processes."""
     with (
         bench.database(contender, jobs) as address,
         crew(contender, address, processes) as workers,
         bench.asking(address) as connection,
     ):
+        database = address.rpartition("/")[2]
         if (found := bench.unfinished(contender, connection)) != jobs:
             raise AssertionError(f"{contender}: {found} jobs wait, {jobs} were enqueued")
         workers.go()
+        workers.begun(within_s=WITHIN_S)
+        before_s = workers.cpu_s(), bench.backends_s(database)
         taken_s = workers.drained(jobs, lambda: bench.unfinished(contender, connection), within_s=WITHIN_S)
-    progress(f"drain, {processes} × {contender}: {jobs / taken_s:,.0f} jobs/s")
-    return jobs / taken_s
+        after_s = workers.cpu_s(), bench.backends_s(database)
+    worker_us, server_us = ((late - early) / jobs * 1e6 for early, late in zip(before_s, after_s, strict=True))
+    drained = Drained(jobs / taken_s, worker_us, server_us)
+    progress(f"drain, {processes} × {contender}: {drained}")
+    return drained
 
 
 def drain_rows(bench: Bench, quick: bool) -> list[Row]:
     jobs: Mapping[str, int] = JOBS_QUICK if quick else JOBS
     rounds = 1 if quick else ROUNDS
     group = "PostgreSQL: drain, one worker process"
-    one = in_turns(CONTENDERS, lambda name: drain(bench, name, jobs[name], 1), rounds=rounds, what=group)
+    one, costs = _drained(bench, group, CONTENDERS, jobs, 1, rounds)
     asked = at_least(OF_PGQUEUER_MIN, one.ratio(OURS, "pgqueuer"), "× pgqueuer")
-    rows = rate_rows(group, one, "jobs/s", {OURS: asked})
+    rows = rate_rows(group, one, "jobs/s", {OURS: asked}, costs)
     rows += ratio_row(group, "holdfast, of the raw limit", OF_RAW_MIN, one.ratio(OURS, RAW), "× raw SQL")
 
     group = "PostgreSQL: drain, two worker processes"
     names = [name for name in CONTENDERS if name not in one.missing and not (quick and name in PEERS[1:])]
-    two = in_turns(names, lambda name: drain(bench, name, jobs[name], 2), rounds=rounds, what=group)
-    rows += rate_rows(group, two, "jobs/s", {OURS: at_least(TWO_PROCESSES_MIN, two.best.get(OURS), "jobs/s")})
+    two, costs = _drained(bench, group, names, jobs, 2, rounds)
+    rows += rate_rows(group, two, "jobs/s", {OURS: at_least(TWO_PROCESSES_MIN, two.best.get(OURS), "jobs/s")}, costs)
     rows += ratio_row(group, "holdfast, of PgQueuer's two", 1.0, two.ratio(OURS, "pgqueuer"), "× pgqueuer")
     for name, count in jobs.items():
         if name not in one.missing:
             bench.forget(name, count)
     return rows
+
+
+def _drained(
+    bench: Bench, group: str, names: Sequence[str], jobs: Mapping[str, int], processes: int, rounds: int
+) -> tuple[Figures, dict[str, dict[str, float]]]:
+    best: dict[str, Drained] = {}
+
+    def measure(name: str) -> float:
+        drained = drain(bench, name, jobs[name], processes)
+        if name not in best or drained.rate > best[name].rate:
+            best[name] = drained
+        return drained.rate
+
+    figures = in_turns(names, measure, rounds=rounds, what=group)
+    return figures, {name: {"worker µs": one.worker_us, "server µs": one.server_us} for name, one in best.items()}

@@ -71,5 +71,4 @@ def idle_rows(bench: Bench, quick: bool) -> list[Row]:
 
 
 def _used_s(bench: Bench, process: int, database: str) -> tuple[float, float]:
-    backends = bench.server.execute(f"SELECT pid FROM pg_stat_activity WHERE datname = '{database}'")
-    return cpu_s(process), sum(cpu_s(int(pid)) for (pid,) in backends)
+    return cpu_s(process), bench.backends_s(database)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -129,6 +128,17 @@ class Crew:
         for key, _ in self._heard.select(seconds):
             key.data.listen()
 
+    def begun(self, *, within_s: float) -> None:
+        """Wait for the first job that any of them handles."""
+        give_up = perf_counter() + within_s
+        while not any(worker.told for worker in self.workers):
+            self.listen(POLL_S)
+            if perf_counter() > give_up:
+                raise Unavailable(f"no job was handled within {within_s:.0f} s")
+
+    def cpu_s(self) -> float:
+        return sum(cpu_s(worker.process.pid) for worker in self.workers)
+
     def drained(self, jobs: int, unfinished: Callable[[], int], *, within_s: float) -> float:
         """Seconds from the first job handled to all jobs done, by what the database says.
 
@@ -138,7 +148,8 @@ class Crew:
         give_up = perf_counter() + within_s
         # The database is asked only when the workers say that little is left: a question is a burden too.
         almost = jobs - len(self.workers) * TOLD_EVERY
-        while sum(worker.handled for worker in self.workers) < almost or not any(w.told for w in self.workers):
+        self.begun(within_s=within_s)
+        while sum(worker.handled for worker in self.workers) < almost:
             self.listen(POLL_S)
             if perf_counter() > give_up:
                 handled = sum(worker.handled for worker in self.workers)
@@ -190,10 +201,6 @@ def wait_s(seconds: float, meanwhile: Crew | None = None) -> None:
             sleep(left)
         else:
             meanwhile.listen(min(left, 0.2))
-
-
-def removed(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _arguments(contender: str, command: str, address: str, *numbers: int) -> list[str]:

@@ -43,7 +43,13 @@ def in_turns(contenders: Iterable[str], measure: Callable[[str], float], *, roun
     return figures
 
 
-def rate_rows(group: str, figures: Figures, unit: str, asked: Mapping[str, Asked | None] | None = None) -> list[Row]:
+def rate_rows(
+    group: str,
+    figures: Figures,
+    unit: str,
+    asked: Mapping[str, Asked | None] | None = None,
+    costs: Mapping[str, Mapping[str, float]] | None = None,
+) -> list[Row]:
     """A row for each contender, compared with ours and with the raw limit."""
     rows = []
     for name, figure in figures.best.items():
@@ -54,7 +60,7 @@ def rate_rows(group: str, figures: Figures, unit: str, asked: Mapping[str, Asked
                 name=LABELS.get(name, name),
                 figure=figure,
                 unit=unit,
-                ratios=ratios,
+                ratios={**ratios, **(costs or {}).get(name, {})},
                 asked=(asked or {}).get(name),
             )
         )

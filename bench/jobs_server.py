@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import psycopg
 
-from bench.jobs_process import ask
+from bench.jobs_process import ask, cpu_s
 from holdfast.testing import postgres
 
 SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "4GB"}
@@ -56,6 +56,11 @@ class Bench:
         row = connection.execute(self._unfinished[contender].encode()).fetchone()
         assert row is not None
         return int(row[0])
+
+    def backends_s(self, database: str) -> float:
+        """CPU time that the connections to a database have used so far, on the server's side."""
+        found = self.server.execute(f"SELECT pid FROM pg_stat_activity WHERE datname = '{database}'")
+        return sum(cpu_s(int(pid)) for (pid,) in found)
 
     def _template(self, contender: str, jobs: int) -> str:
         if (contender, jobs) not in self._templates:

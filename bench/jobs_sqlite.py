@@ -97,7 +97,7 @@ def _enqueue_rows(files: Files, quick: bool) -> list[Row]:
             return rate
 
         figures = in_turns(CONTENDERS, measure, rounds=1 if quick else ROUNDS, what=group)
-        rows += rate_rows(group, figures, "jobs/s") + _ahead_row(group, figures)
+        rows += rate_rows(group, figures, "jobs/s")
     return rows
 
 

@@ -101,10 +101,12 @@ class Fleet:
         return [line for line in self.said().splitlines() if any(word in line for word in bad)]
 
     def close(self) -> None:
-        """Kill whatever is left."""
+        """Kill whatever is left, and take leave of all that ended by themselves."""
         for member in self.members:
             if member.running:
                 member.kill()
+            else:
+                member.wait()
 
     def _start(
         self, name: str, program: str, arguments: Iterable[str], environment: Mapping[str, str] | None = None

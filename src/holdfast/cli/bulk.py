@@ -47,7 +47,7 @@ def in_bulk(dead: DeadLetters, wanted: DeadFilter, bulk: Bulk, reason: str | Non
 def _ask(bulk: Bulk, count: int) -> None:
     """Raises typer.Exit when the answer is no, or nobody is there to answer."""
     if not sys.stdin.isatty():
-        raise refuse(f"{_letters(count)} match; give --yes to {bulk.verb} them without being asked")
+        raise refuse(f"this would {bulk.verb} {_letters(count)}; give --yes, since nobody is here to be asked")
     if not typer.confirm(f"{bulk.verb.capitalize()} {_letters(count)}?", err=True):
         note("Nothing was done.")
         raise typer.Exit(1)

@@ -49,7 +49,7 @@ GROUPS = (
     Column("message", cuttable=True),
 )
 
-JobIds = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="The ids of dead letters.")]
+JobIds = Annotated[list[str] | None, typer.Argument(metavar="ID", help="The ids of dead letters.")]
 AllMatching = Annotated[bool, typer.Option("--all-matching", help="All that match the filter instead of ids.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 

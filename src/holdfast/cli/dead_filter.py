@@ -8,16 +8,9 @@ from typing import Annotated
 import typer
 
 from holdfast.base import now_us
+from holdfast.cli.output import refuse
 from holdfast.cli.wording import moment_of
 from holdfast.worker.dead_filter import DeadFilter
-
-
-def _moment(text: str) -> datetime:
-    try:
-        return moment_of(text, now_us())
-    except ValueError as invalid:
-        raise typer.BadParameter(str(invalid)) from None
-
 
 Queue = Annotated[str | None, typer.Option(help="Only of this queue.")]
 Kind = Annotated[str | None, typer.Option(help="Only of this kind.")]
@@ -25,10 +18,8 @@ Code = Annotated[str | None, typer.Option(help="Only died of this code.")]
 Tenant = Annotated[str | None, typer.Option(help="Only of this tenant.")]
 Fingerprint = Annotated[str | None, typer.Option(help="Only of this group.")]
 Text = Annotated[str | None, typer.Option(help="Only with this somewhere in the message.")]
-Since = Annotated[
-    datetime | None, typer.Option(parser=_moment, metavar="WHEN", help="Died then or later: 30m, 2h, an ISO time.")
-]
-Until = Annotated[datetime | None, typer.Option(parser=_moment, metavar="WHEN", help="Died before then.")]
+Since = Annotated[str | None, typer.Option(metavar="WHEN", help="Died then or later: 30m, 2h, an ISO time.")]
+Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Died before then.")]
 
 
 def chosen(
@@ -38,10 +29,10 @@ def chosen(
     tenant: str | None,
     fingerprint: str | None,
     text: str | None,
-    since: datetime | None,
-    until: datetime | None,
+    since: str | None,
+    until: str | None,
 ) -> DeadFilter:
-    """The options as a filter."""
+    """The options as a filter; one that cannot be read is refused."""
     return DeadFilter(
         queue=queue,
         kind=kind,
@@ -49,6 +40,13 @@ def chosen(
         tenant=tenant,
         fingerprint=fingerprint,
         text=text,
-        since=since,
-        until=until,
+        since=_moment("since", since),
+        until=_moment("until", until),
     )
+
+
+def _moment(option: str, text: str | None) -> datetime | None:
+    try:
+        return None if text is None else moment_of(text, now_us())
+    except ValueError as invalid:
+        raise refuse(f"--{option}: {invalid}") from None

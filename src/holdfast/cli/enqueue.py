@@ -18,13 +18,6 @@ STANDARD_INPUT = "-"
 FILE = "@"
 
 
-def _span(text: str) -> float:
-    try:
-        return seconds_of(text)
-    except ValueError as invalid:
-        raise typer.BadParameter(str(invalid)) from None
-
-
 def enqueue(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="What is to be done: the name a handler goes by.")],
     payload: Annotated[
@@ -32,21 +25,20 @@ def enqueue(
     ] = "null",
     queue: Annotated[str, typer.Option(help="Where it waits.")] = DEFAULT_QUEUE,
     priority: Annotated[int, typer.Option(help="Lower goes first.")] = 0,
-    delay: Annotated[float, typer.Option(parser=_span, metavar="SPAN", help="Not before: 90, 5m, 2h, 1d.")] = 0.0,
+    delay: Annotated[str | None, typer.Option(metavar="SPAN", help="Not before this is over: 90, 5m, 2h, 1d.")] = None,
     dedupe_key: Annotated[str | None, typer.Option(help="A twin with this key is returned, not doubled.")] = None,
     unique: Annotated[
-        float | None, typer.Option(parser=_span, metavar="SPAN", help="How long the dedupe key keeps others out.")
+        str | None, typer.Option(metavar="SPAN", help="How long the dedupe key keeps others out.")
     ] = None,
     attempts: Annotated[int | None, typer.Option(help="All attempts, instead of the handler's rule.", min=1)] = None,
-    timeout: Annotated[
-        float | None, typer.Option(parser=_span, metavar="SPAN", help="How long one attempt may take.")
-    ] = None,
+    timeout: Annotated[str | None, typer.Option(metavar="SPAN", help="How long one attempt may take.")] = None,
     tenant: Annotated[str, typer.Option(help="Whose it is.")] = "",
     database: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Enqueue a job and print its id; it is on disk then."""
     content = _payload(payload)
+    delay_s, unique_s, timeout_s = _span("delay", delay), _span("unique", unique), _span("timeout", timeout)
     with opened(database) as store:
         jobs = Jobs(store)
         enqueued = jobs.enqueue(
@@ -54,11 +46,11 @@ def enqueue(
             content,
             queue=queue,
             priority=priority,
-            delay_s=delay,
+            delay_s=delay_s or 0.0,
             dedupe_key=dedupe_key,
-            unique_s=unique,
+            unique_s=unique_s,
             attempts=attempts,
-            timeout_s=timeout,
+            timeout_s=timeout_s,
             tenant=tenant,
         )
         jobs.close()
@@ -68,6 +60,13 @@ def enqueue(
     say(enqueued.id)
     if not enqueued.created:
         note("A job with this dedupe key was there already; this is its id.")
+
+
+def _span(option: str, text: str | None) -> float | None:
+    try:
+        return None if text is None else seconds_of(text)
+    except ValueError as invalid:
+        raise refuse(f"--{option}: {invalid}") from None
 
 
 def _payload(given: str) -> Json:

@@ -34,7 +34,7 @@ def find_handlers(where: str) -> Handlers:
             where=where, problem=f"is of type {type(found).__name__}, not holdfast.worker.Handlers"
         )
     if not len(found):
-        raise HANDLERS_NOT_FOUND(where=where, problem="has no handler; are the modules that register them imported")
+        raise HANDLERS_NOT_FOUND(where=where, problem="has no handler: import the modules that register them")
     return found
 
 
@@ -53,9 +53,8 @@ def _imported(module_name: str) -> object:
 def _broken(module_name: str, error: Exception) -> Failure:
     """One line about an exception, with the place that raised it: it is the most useful thing to say."""
     last = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{last.filename}, line {last.lineno}"
+    place, text = f"{last.filename}, line {last.lineno}", str(error)
     if isinstance(error, SyntaxError) and error.filename:
-        place = f"{error.filename}, line {error.lineno}"
-    text = str(error).splitlines()[0] if str(error) else ""
-    problem = f"{type(error).__name__}{f': {text}' if text else ''} ({place})"
-    return HANDLERS_BROKEN(where=module_name, problem=problem)
+        place, text = f"{error.filename}, line {error.lineno}", error.msg
+    first = text.splitlines()[0] if text else "without a word"
+    return HANDLERS_BROKEN(where=module_name, problem=f"{type(error).__name__}: {first} ({place})")

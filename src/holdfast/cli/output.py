@@ -47,7 +47,7 @@ def document(record: Mapping[str, Any]) -> dict[str, Any]:
         if name in _SPANS:
             shown[f"{stem}_s"] = None if value is None else value / 1_000_000
         elif stem != name:
-            shown[f"{stem}_at"] = None if value is None else utc_text(value)
+            shown["at" if stem == "at" else f"{stem}_at"] = None if value is None else utc_text(value)
         elif name in _TEXTS_OF_JSON and isinstance(value, str):
             shown[name] = masked(json.loads(value))
         elif isinstance(value, dict):

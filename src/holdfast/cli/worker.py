@@ -26,6 +26,11 @@ EXAMPLES = (
     ("holdfast worker app.jobs:handlers --queue mail:20 --queue reports:2", "two queues, each with its own room"),
     ("holdfast worker app.jobs:handlers --processes 4", "four processes; one that dies is started again"),
 )
+ENDS = {
+    Ended.STOPPED: "has stopped",
+    Ended.LEFT: "has given back what it held and leaves",
+    Ended.BROKEN: "has ended by itself",
+}
 
 Where = Annotated[
     str, typer.Argument(metavar="MODULE:HANDLERS", help="The Handlers object, such as app.jobs:handlers.")
@@ -35,8 +40,8 @@ QueueWords = Annotated[
     typer.Option(
         "--queue",
         metavar="NAME[:CONCURRENCY]",
-        help="A queue to serve; give it again for more.",
-        show_default="default:10",
+        help="A queue to serve; may be given again. Without it default:10.",
+        show_default=False,
     ),
 ]
 
@@ -83,9 +88,9 @@ def _run(
     with opened(database, create=True) as store:
         here = Worker(store, handlers, queues=settings, lease_s=lease_s, grace_s=grace_s)
         queues = ", ".join(f"{one.name}:{one.concurrency}" for one in settings)
-        _log("started", f"process {os.getpid()} works on {queues} at {store.address}", as_json=as_json)
-        ended = attend(store, here, line)
-        _log("stopped", f"process {os.getpid()} {ended.value}", as_json=as_json)
+        works = f"process {os.getpid()} works on {queues} at {store.address}"
+        ended = attend(store, here, line, started=lambda: _log("started", works, as_json=as_json))
+        _log(ended.value, f"process {os.getpid()} {ENDS[ended]}", as_json=as_json)
         if ended is Ended.LEFT:
             # Handlers that were left behind must not keep the process, nor have their jobs' connections closed
             # under them.
@@ -99,7 +104,7 @@ def _keep(words: list[str], processes: int, grace_s: float, database: str | None
     """Be the parent. The address goes through the environment: everybody can read the words of a process."""
     command = [sys.executable, "-m", "holdfast.cli", "worker", *words]
     environment = {} if database is None else {ENVIRONMENT_VARIABLE: database}
-    parent = Processes(command, processes, grace_s=grace_s, say=note, environment=environment)
+    parent = Processes(command, processes, grace_s=grace_s, say=lambda line: note(f"holdfast worker: {line}"), environment=environment)
     return parent.run()
 
 

@@ -27,10 +27,11 @@ ROLLED_BACK_CLASSES = frozenset({"22", "23", "25", "40", "42", "44", "P0"})
 """Classes of SQLSTATE with which a COMMIT is refused: conflicts, and constraints that were checked only now."""
 MIGRATION_LOCK = 0x686F6C64  # "hold"
 
-# Claims and settlements are look-ups by id. A planner that has no statistics yet, or old ones, must not answer a
-# batch with a hash join over the whole table.
+# Claims and settlements are look-ups by id. A planner that has no statistics yet, or old ones, must not read the
+# whole table for a batch.
 SETTINGS = {
     "synchronous_commit": "on",
+    "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",

@@ -100,8 +100,7 @@ class SqliteDatabase:
             yield executor_on(connection)
             _patiently(connection, "COMMIT")
         except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            _roll_back(connection)
             raise
 
     def _write_connection(self) -> sqlite3.Connection:
@@ -152,6 +151,11 @@ def executor_on(connection: sqlite3.Connection) -> Execute:
         return cursor.execute(text, parameters)
 
     return execute
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
 
 
 def _patiently(connection: sqlite3.Connection, text: str) -> None:

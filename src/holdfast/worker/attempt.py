@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.base import Json, encode, limits, monotonic_s
-from holdfast.catalog import continued, enriched
+from holdfast.catalog import Failure, continued, enriched
+from holdfast.catalog.core import DEADLINE_EXCEEDED, INTERNAL_ERROR, TRANSACTION_ROLLED_BACK
 from holdfast.catalog.durable import JOB_TIMEOUT, KIND_UNKNOWN
 from holdfast.lifecycle import Cancel, RetryIn, Snooze
 from holdfast.policy import Breaker, within
@@ -16,6 +17,10 @@ from holdfast.worker.settlement import Settlement, answered, cancelled, failed
 
 Outcome = Finished | Settlement | None
 """How an attempt ended; None when the handler has settled the job inside its own transaction."""
+
+
+class ResultRefused(ValueError):
+    """What the handler returned cannot be kept: it has no JSON form, or is too large."""
 
 
 def attempt(handler: Handler | None, job: Job) -> Outcome:
@@ -32,8 +37,8 @@ def attempt(handler: Handler | None, job: Job) -> Outcome:
         else:
             with within(limit_s), enriched(**(continued(job.trace) if job.trace else {})):
                 result = handler.function(job)
-        return settled(job, result, started_s)
-    except Exception as error:  # noqa: BLE001 - here an attempt is settled, whatever it raised
+        return settled(handler, job, result, started_s)
+    except BaseException as error:  # noqa: BLE001 - here an attempt is settled, even if it tried to end the thread
         return unsettled(handler, job, error, started_s)
 
 
@@ -42,52 +47,60 @@ async def attempt_async(handler: Handler, job: Job) -> Outcome:
     import asyncio
 
     started_s = monotonic_s()
-    limit_s = time_limit_s(handler, job)
     if job.cancelled:
         return cancelled(job, "cancelled before it ran", 0)
+    limit_s = time_limit_s(handler, job)
+    clock = asyncio.timeout(limit_s)
     try:
         if limit_s is None and job.trace is None:
             result = await handler.function(job)
         else:
-            async with asyncio.timeout(limit_s):
+            async with clock:
                 with within(limit_s), enriched(**(continued(job.trace) if job.trace else {})):
                     result = await handler.function(job)
-        return settled(job, result, started_s)
-    except TimeoutError as error:
-        if limit_s is not None and monotonic_s() - started_s >= limit_s:
+        return settled(handler, job, result, started_s)
+    except BaseException as error:  # noqa: BLE001 - here an attempt is settled, even if it tried to end the loop
+        if isinstance(error, TimeoutError) and limit_s is not None and clock.expired():
             return overdue(handler, job, limit_s, started_s)
         return unsettled(handler, job, error, started_s)
-    except Exception as error:  # noqa: BLE001 - here an attempt is settled, whatever it raised
-        return unsettled(handler, job, error, started_s)
 
 
-def settled(job: Job, result: Any, started_s: float) -> Outcome:
+def settled(handler: Handler, job: Job, result: Any, started_s: float) -> Outcome:
     """The handler returned."""
     if job.finished:
         return None
+    if job.finishing:
+        # Only the store knows whether the transaction came through; if it did, this changes nothing.
+        return failed(job, TRANSACTION_ROLLED_BACK(), handler.retry, elapsed_us(started_s), blamed=False)
     if result is None:
         return job, None, elapsed_us(started_s)
     if isinstance(result, Snooze | Cancel | RetryIn):
-        return answered(job, result, elapsed_us(started_s))
+        return answered(job, result, elapsed_us(started_s), handler.retry)
     return job, result_text(result), elapsed_us(started_s)
 
 
-def unsettled(handler: Handler | None, job: Job, error: Exception, started_s: float) -> Outcome:
+def unsettled(handler: Handler | None, job: Job, error: BaseException, started_s: float) -> Outcome:
     """The handler raised; what it finished inside its own transaction stays finished."""
     if job.finished:
         return None
     if job.cancelled:
         return cancelled(job, "cancelled while it ran", elapsed_us(started_s))
-    from holdfast.catalog.classify import DEFAULT_CLASSIFIER
-
-    classifier = DEFAULT_CLASSIFIER if handler is None else handler.classifier
-    failure = classifier.classify(error)
     retry = None if handler is None else handler.retry
-    return failed(job, failure, retry, elapsed_us(started_s), blamed=Breaker.blames(failure))
+    try:
+        failure = _read(handler, error)
+        if failure.code == DEADLINE_EXCEEDED.code and handler is not None:
+            limit_s = time_limit_s(handler, job)
+            if limit_s is not None and monotonic_s() - started_s >= limit_s:
+                return overdue(handler, job, limit_s, started_s)
+        return failed(job, failure, retry, elapsed_us(started_s), blamed=Breaker.blames(failure))
+    except Exception as broken:  # noqa: BLE001 - a broken rule or classifier must not leave the attempt unsettled
+        return failed(job, _our_own(broken), None, elapsed_us(started_s), blamed=False)
 
 
-def overdue(handler: Handler, job: Job, limit_s: float, started_s: float) -> Settlement:
+def overdue(handler: Handler, job: Job, limit_s: float, started_s: float) -> Outcome:
     """The handler ran out of time."""
+    if job.finished:
+        return None
     failure = JOB_TIMEOUT(kind=job.kind, timeout_s=limit_s)
     return failed(job, failure, handler.retry, elapsed_us(started_s), blamed=True)
 
@@ -101,13 +114,32 @@ def result_text(result: Json) -> str:
     """The result as it is stored.
 
     Raises:
-        ValueError: it is larger than `limits().result_bytes_max`.
+        ResultRefused: it has no JSON form, or is larger than `limits().result_bytes_max`.
     """
-    text = encode(result)
-    most = limits().result_bytes_max
-    if len(text) > most:
-        raise ValueError(f"the result has {len(text)} characters; at most {most} are kept: store it as an artifact")
+    try:
+        text = encode(result)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ResultRefused(f"the result cannot be kept: {error}") from error
+    size, most = len(text.encode()), limits().result_bytes_max
+    if size > most:
+        raise ResultRefused(f"the result has {size} bytes; at most {most} are kept: store it as an artifact")
     return text
+
+
+def _read(handler: Handler | None, error: BaseException) -> Failure:
+    """The failure that an error is."""
+    from holdfast.catalog.classify import DEFAULT_CLASSIFIER
+
+    if isinstance(error, ResultRefused):
+        # The work is done: another attempt would do it twice and end the same.
+        return _our_own(error)
+    return (DEFAULT_CLASSIFIER if handler is None else handler.classifier).classify(error)
+
+
+def _our_own(error: Exception) -> Failure:
+    failure = INTERNAL_ERROR()
+    failure.__cause__ = error
+    return failure
 
 
 def elapsed_us(started_s: float) -> int:

@@ -6,13 +6,14 @@ does not wait. A parent that is gone counts as the first word.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 from holdfast.catalog import Failure
 from holdfast.store import Store
 from holdfast.worker import ledger
 from holdfast.worker.lifeline import Ask, Lifeline
-from holdfast.worker.signals import STOPPING, Bell
+from holdfast.worker.signals import STOPPING, Bell, Words
 from holdfast.worker.worker import Worker
 
 LOOK_S = 1.0
@@ -31,7 +32,9 @@ class Ended(Enum):
     """The worker ended without having been asked."""
 
 
-def attend(store: Store, worker: Worker, lifeline: Lifeline | None = None) -> Ended:
+def attend(
+    store: Store, worker: Worker, lifeline: Lifeline | None = None, *, started: Callable[[], None] | None = None
+) -> Ended:
     """Start the worker and stay with it until its end.
 
     Raises:
@@ -41,39 +44,41 @@ def attend(store: Store, worker: Worker, lifeline: Lifeline | None = None) -> En
         worker.start()
         if lifeline is not None:
             lifeline.ready()
-        words = _Words(bell, lifeline)
+        if started is not None:
+            started()
+        asked = _Asked(bell, lifeline)
         stopping = False
         while not worker.join(0):
-            words.listen(STOPPING_LOOK_S if stopping else LOOK_S)
-            if words.leave:
+            asked.listen(STOPPING_LOOK_S if stopping else LOOK_S)
+            if asked.leave:
                 _give_back(store, worker)
                 return Ended.LEFT
-            if words.stop and not stopping:
+            if asked.stop and not stopping:
                 stopping = True
                 worker.stop()
         return Ended.STOPPED if stopping else Ended.BROKEN
 
 
-class _Words:
-    """What was said so far."""
+class _Asked:
+    """What was asked so far, by signals and by the parent."""
 
     def __init__(self, bell: Bell, lifeline: Lifeline | None) -> None:
         self._bell = bell
         self._lifeline = lifeline
-        self._signals = 0
+        self._words = Words()
         self.stop = False
         self.leave = False
 
     def listen(self, seconds: float) -> None:
         self._bell.wait(seconds, *([] if self._lifeline is None else [self._lifeline]))
-        self._signals += len(self._bell.rung())
-        self.stop = self.stop or self._signals > 0
-        self.leave = self.leave or self._signals > 1
+        self._words.hear(self._bell.rung())
         if self._lifeline is not None:
             self._heed(self._lifeline, self._lifeline.heard())
+        self.stop = self.stop or self._words.said
+        self.leave = self.leave or self._words.again
 
     def _heed(self, lifeline: Lifeline, heard: bytes | None) -> None:
-        # A service manager may signal parent and child alike: a signal and the same word from the parent count once.
+        # A service manager may signal parent and child alike: the parent's word does not count as a second one.
         if heard is None:
             lifeline.close()
             self._lifeline = None

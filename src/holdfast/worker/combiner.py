@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from copy import copy
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -50,7 +52,8 @@ class Combiner(Generic[T, R]):
             return self._lead(item)
         mine.done.wait()
         if mine.error is not None:
-            raise mine.error
+            # Each caller raises one of its own: an exception that several threads raise mixes up their traces.
+            raise _own(mine.error)
         return mine.result
 
     def _lead(self, item: T) -> R:
@@ -65,8 +68,14 @@ class Combiner(Generic[T, R]):
             if not self._pending:
                 self._leading = False
                 return
-        # The caller has its result and must not work for others: a helper thread takes what has gathered.
-        threading.Thread(target=self._work_off, name="holdfast-combiner", daemon=True).start()
+        # The caller has its result and must not work for others: a thread takes what has gathered.
+        thread = threading.Thread(
+            target=copy_context().run, args=(self._work_off,), name="holdfast-combiner", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:
+            self._work_off()  # no thread can be had; those who wait must not wait for ever
 
     def _work_off(self) -> None:
         while True:
@@ -88,3 +97,12 @@ class Combiner(Generic[T, R]):
         for waiting, result in zip(batch, results, strict=True):
             waiting.result = result
             waiting.done.set()
+
+
+def _own(error: BaseException) -> BaseException:
+    try:
+        mine = copy(error)
+    except Exception:  # noqa: BLE001 - exceptions with arguments of their own need not be copyable
+        return error
+    mine.__cause__, mine.__traceback__ = error.__cause__, error.__traceback__
+    return mine

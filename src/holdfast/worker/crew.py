@@ -1,7 +1,7 @@
 """The crew of one queue: jobs that wait in this process, and the threads and tasks that do them.
 
-At most `concurrency` run at once, whether their handlers block or are coroutines. What is done gathers until the
-pump takes it.
+At most `concurrency` run at once, whether their handlers block or are coroutines; they begin in the order in which
+they were claimed. What is done gathers until the pump takes it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from holdfast.base import monotonic_s
@@ -17,7 +18,7 @@ from holdfast.worker.handlers import Handler, Handlers, QueueSettings
 from holdfast.worker.job import Job
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+    from asyncio import AbstractEventLoop, Task
 
 THREAD_IDLE_S = 10.0
 
@@ -38,7 +39,9 @@ class Crew:
         self._loop = loop
         self._change = threading.Condition()
         self._waiting: deque[Job] = deque()
-        self._running: dict[str, tuple[Job, float]] = {}
+        # By token too: a job that ran out of time may be here again while its old thread still runs.
+        self._running: dict[tuple[str, int], tuple[Job, float]] = {}
+        self._tasks: set[Task[None]] = set()
         self._threads = 0
         self._idle = 0
         self._abandoned = 0
@@ -69,27 +72,20 @@ class Crew:
 
     def cancel(self, job_ids: set[str]) -> None:
         """Tell handlers that somebody asked to stop."""
-        with self._change:
-            for job in self._waiting:
-                job.cancelled = job.cancelled or job.id in job_ids
-            for job, _ in self._running.values():
-                job.cancelled = job.cancelled or job.id in job_ids
+        for job in self.jobs():
+            job.cancelled = job.cancelled or job.id in job_ids
 
     def abandon_overdue(self) -> None:
         """Settle blocking handlers that ran out of time; their threads are left behind and replaced."""
         now_s = monotonic_s()
-        late: list[tuple[Handler, Job, float, float]] = []
         with self._change:
             for job, started_s in list(self._running.values()):
                 handler = self._handlers.get(job.kind)
                 limit_s = None if handler is None or handler.asynchronous else time_limit_s(handler, job)
                 if handler is not None and limit_s is not None and now_s - started_s > limit_s:
-                    del self._running[job.id]
                     self._abandoned += 1
-                    late.append((handler, job, limit_s, started_s))
+                    self._settle(job, overdue(handler, job, limit_s, started_s))
             self._call_hands()
-        for handler, job, limit_s, started_s in late:
-            self._done(job, overdue(handler, job, limit_s, started_s))
 
     def close(self) -> None:
         """Start nothing more; threads end when they are done."""
@@ -98,9 +94,10 @@ class Crew:
             self._change.notify_all()
 
     def _call_hands(self) -> None:
-        """Wake or hire as many hands as there is work and room for; the lock is held."""
+        """Begin what can begin: coroutines at once, and as many hands as the others need; the lock is held."""
+        self._begin_coroutines()
         room = self.settings.concurrency - len(self._running)
-        wanted = min(len(self._waiting), room)
+        wanted = sum(not self._is_coroutine(job) for job in islice(self._waiting, max(0, room)))
         if wanted <= 0:
             return
         if self._idle:
@@ -109,49 +106,75 @@ class Crew:
             self._threads += 1
             threading.Thread(target=self._work, name=f"holdfast-{self.settings.name}", daemon=True).start()
 
-    def _work(self) -> None:
-        while True:
-            job = self._next()
-            if job is None:
-                return
-            handler = self._handlers.get(job.kind)
-            if handler is not None and handler.asynchronous:
-                self._hand_to_loop(handler, job)
-            else:
-                self._end(job, attempt(handler, job))
+    def _is_coroutine(self, job: Job) -> bool:
+        handler = self._handlers.get(job.kind)
+        return handler is not None and handler.asynchronous
 
-    def _next(self) -> Job | None:
-        """The next job, or None when this thread is no longer needed."""
+    def _begin_coroutines(self) -> None:
+        """Hand the coroutines that are first in line to the loop; the lock is held."""
+        begun = []
+        while self._may_begin() and self._is_coroutine(self._waiting[0]):
+            begun.append(self._begin())
+        if begun:
+            self._loop().call_soon_threadsafe(self._run_on_loop, begun)
+
+    def _may_begin(self) -> bool:
+        return bool(self._waiting) and len(self._running) < self.settings.concurrency and not self._closed
+
+    def _begin(self) -> Job:
+        job = self._waiting.popleft()
+        self._running[job.id, job.token] = (job, monotonic_s())
+        return job
+
+    def _work(self) -> None:
+        job = self._next()
+        while job is not None:
+            job = self._next((job, attempt(self._handlers.get(job.kind), job)))
+
+    def _next(self, ended: tuple[Job, Outcome] | None = None) -> Job | None:
+        """The next job for a thread that has ended one, or None when this thread is no longer needed."""
         with self._change:
-            while True:
-                if self._closed:
-                    self._threads -= 1
-                    return None
-                if self._waiting and len(self._running) < self.settings.concurrency:
-                    job = self._waiting.popleft()
-                    self._running[job.id] = (job, monotonic_s())
-                    return job
+            if ended is not None:
+                self._end(*ended)
+            while not self._closed:
+                self._begin_coroutines()
+                if self._may_begin():
+                    return self._begin()
                 self._idle += 1
                 woken = self._change.wait(THREAD_IDLE_S)
                 self._idle -= 1
                 if not woken and not self._waiting:
-                    self._threads -= 1
-                    return None
+                    break
+            self._threads -= 1
+            return None
 
-    def _hand_to_loop(self, handler: Handler, job: Job) -> None:
+    def _run_on_loop(self, jobs: list[Job]) -> None:
         import asyncio
 
-        async def run() -> None:
-            self._end(job, await attempt_async(handler, job))
+        for job in jobs:
+            handler = self._handlers.get(job.kind)
+            assert handler is not None
+            task = asyncio.get_running_loop().create_task(self._run(handler, job))
+            # The loop itself holds its tasks only weakly.
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-        asyncio.run_coroutine_threadsafe(run(), self._loop())
+    async def _run(self, handler: Handler, job: Job) -> None:
+        outcome = await attempt_async(handler, job)
+        with self._change:
+            self._end(job, outcome)
+            # No thread of ours looks for the next job when a coroutine ends.
+            self._call_hands()
 
     def _end(self, job: Job, outcome: Outcome) -> None:
-        with self._change:
-            if self._running.pop(job.id, None) is None:
-                # The job ran out of time and was settled without this thread, which is one too many now.
-                self._abandoned -= 1
-                return
-            if self._waiting and self._idle:
-                self._change.notify()
+        """An attempt ended; the lock is held."""
+        if (job.id, job.token) in self._running:
+            self._settle(job, outcome)
+        else:
+            # The job ran out of time and was settled without this thread, which is one too many now.
+            self._abandoned -= 1
+
+    def _settle(self, job: Job, outcome: Outcome) -> None:
+        # First told, then let go: there is no moment in which nobody knows of the job.
         self._done(job, outcome)
+        del self._running[job.id, job.token]

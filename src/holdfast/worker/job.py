@@ -65,8 +65,10 @@ class Job:
     tenant: str
     trace: str | None
     worker: str
+    finishing: bool = False
+    """Whether the handler has finished the job inside a transaction of its own, which may not have come through."""
     finished: bool = False
-    """Whether the handler has finished the job inside its own transaction."""
+    """Whether that transaction has certainly come through; of a joined one only its owner knows."""
     cancelled: bool = False
     """Whether somebody asked to stop; a long handler looks now and then."""
 
@@ -87,4 +89,8 @@ class Job:
         from holdfast.worker.ledger import finish_within
 
         finish_within(tx, self, None if result is None else result_text(result))
+        self.finishing = True
+        tx.after_commit.append(self._come_through)
+
+    def _come_through(self) -> None:
         self.finished = True

@@ -148,11 +148,12 @@ def _queue_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
 def _finish(tx: Tx, finished: Sequence[Finished]) -> set[str]:
     if not finished:
         return set()
-    pairs = [(job.id, job.token) for job, _, _ in finished]
-    done = {pair[0] for pair in pairs}
-    if tx.many("job.finish", pairs) < len(pairs):
+    tokens = {job.id: job.token for job, _, _ in finished}
+    ids = list(tokens)
+    done = set(ids)
+    if tx.run("job.finish", ids=ids, tokens=encode(tokens)) < len(ids):
         # Some were lost. Which ones is asked only now: it happens once in a long while.
-        done = {id_ for id_, token in tx.rows("job.finished_under", ids=list(done)) if (id_, token) in set(pairs)}
+        done = {id_ for id_, token in tx.rows("job.finished_under", ids=ids) if tokens[id_] == token}
     for job, result, _ in finished:
         if result is not None and job.id in done:
             tx.run("job.keep_result", id=job.id, result=result)

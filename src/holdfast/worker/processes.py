@@ -16,7 +16,7 @@ from socket import socket
 from holdfast.base import monotonic_s, world
 from holdfast.policy import Backoff
 from holdfast.worker.lifeline import READY, Ask, Lifeline
-from holdfast.worker.signals import STOPPING, Bell
+from holdfast.worker.signals import STOPPING, Bell, Words
 
 RESTART = Backoff.exponential(0.5, cap_s=10.0)
 """The pauses before a child that died is started again."""
@@ -67,7 +67,8 @@ class Processes:
         self._children = [_Child() for _ in range(count)]
         self._proven = False
         """Whether the first child got somewhere; until then it is alone, so that a mistake is told once."""
-        self._words = 0
+        self._words = Words()
+        self._stopping = False
         self._kill_s = float("inf")
         self._code = 0
 
@@ -85,18 +86,18 @@ class Processes:
         return self._code
 
     def _done(self) -> bool:
-        return self._words > 0 and all(child.process is None for child in self._children)
+        return self._stopping and all(child.process is None for child in self._children)
 
     def _lines(self) -> list[Lifeline]:
         return [child.line for child in self._children if child.line is not None]
 
     def _next_look_s(self) -> float:
-        if self._words > 0 or not self._proven:
+        if self._stopping or not self._proven:
             return LOOK_S
         return min([LOOK_S, *(child.restart_s - monotonic_s() for child in self._children if child.process is None)])
 
     def _start_missing(self) -> None:
-        if self._words > 0:
+        if self._stopping:
             return
         for child in self._children if self._proven else self._children[:1]:
             if child.process is None and child.restart_s <= monotonic_s():
@@ -122,11 +123,15 @@ class Processes:
             )
 
     def _heed(self, numbers: list[int]) -> None:
-        for _ in (number for number in numbers if number in STOPPING):
-            self._ask(Ask.STOP if self._words == 0 else Ask.LEAVE)
+        stopping, leaving = self._words.said, self._words.again
+        self._words.hear(numbers)
+        if self._words.said and not stopping:
+            self._ask(Ask.STOP)
+        if self._words.again and not leaving:
+            self._ask(Ask.LEAVE)
 
     def _ask(self, what: Ask) -> None:
-        self._words += 1
+        self._stopping = True
         self._kill_s = min(self._kill_s, monotonic_s() + (self._grace_s if what is Ask.STOP else 0.0) + END_S)
         for line in self._lines():
             line.ask(what)
@@ -149,7 +154,7 @@ class Processes:
 
     def _bury(self, child: _Child, process: subprocess.Popen[bytes]) -> None:
         child.process = None
-        if process.returncode == MISUSED and not child.ready and self._words == 0:
+        if process.returncode == MISUSED and not child.ready and not self._stopping:
             # It has said why; every other child would say the same.
             self._code = MISUSED
             self._ask(Ask.STOP)
@@ -157,7 +162,7 @@ class Processes:
 
     def _mourn(self, child: _Child, what: str) -> None:
         self._hang_up(child)
-        if self._words > 0:
+        if self._stopping:
             return
         self._proven = True
         child.deaths = 1 if monotonic_s() - child.started_s >= HEALTHY_S else child.deaths + 1
@@ -172,7 +177,7 @@ class Processes:
             child.line = None
 
     def _kill(self) -> None:
-        self._words += 1
+        self._stopping = True
         for child in self._children:
             if child.process is not None:
                 child.process.kill()

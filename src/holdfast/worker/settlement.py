@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.base import digest, encode, limits, world
 from holdfast.catalog import Failure
+from holdfast.catalog.core import INTERNAL_ERROR
 from holdfast.catalog.durable import JOB_CANCELLED
 from holdfast.lifecycle import Answer, Cancel, RetryAfter, RetryIn, Snooze
 from holdfast.policy import Backoff, Retry, Spread, decide
@@ -16,6 +17,10 @@ JOB_RETRY = Retry(attempts=3, attempts_unknown=3, backoff=Backoff.listed(5, 15, 
 """How jobs are retried unless their handler or their code says otherwise."""
 
 _VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|\b[0-9a-fA-F-]{8,}\b|\d+")
+
+
+class AskedTooOften(Exception):
+    """The handler returned RetryIn from its last attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +46,21 @@ class Settlement:
     blamed: bool = False
     """Whether the failure speaks against what the job calls; a breaker counts those."""
 
+    def __post_init__(self) -> None:
+        # These come from exceptions and handlers: no text of theirs may keep a settlement from being stored.
+        for name in ("message", "technical", "reason"):
+            text = getattr(self, name)
+            if text is not None:
+                object.__setattr__(self, name, storable(text))
 
-def answered(job: Job, answer: Answer, duration_us: int) -> Settlement:
+
+def storable(text: object) -> str:
+    """The text as any database takes it: bounded, without NUL and without halves of surrogate pairs."""
+    kept = str(text)[: limits().message_chars_max].replace("\0", "\ufffd")
+    return kept if kept.isascii() else kept.encode("utf-8", "replace").decode()
+
+
+def answered(job: Job, answer: Answer, duration_us: int, retry: Retry | None = None) -> Settlement:
     """The handler asked for something else than success or failure."""
     match answer:
         case Snooze(delay_s, reason):
@@ -50,6 +68,9 @@ def answered(job: Job, answer: Answer, duration_us: int) -> Settlement:
                 job=job, verb="snooze", delay_us=_us(delay_s), returned=1, reason=reason, duration_us=duration_us
             )
         case RetryIn(delay_s, reason):
+            if job.attempt >= _rule(job, retry).attempts:
+                asked = AskedTooOften(f"the handler asked for another attempt after its last one: {storable(reason)}")
+                return failed(job, _caused(asked), retry, duration_us, blamed=False)
             return Settlement(job=job, verb="retry", delay_us=_us(delay_s), reason=reason, duration_us=duration_us)
         case Cancel(reason):
             return cancelled(job, reason, duration_us)
@@ -72,9 +93,7 @@ def released(job: Job, reason: str) -> Settlement:
 
 def failed(job: Job, failure: Failure, retry: Retry | None, duration_us: int | None, *, blamed: bool) -> Settlement:
     """The attempt failed; the code's rule and the handler's decide whether another follows."""
-    whole = retry or JOB_RETRY
-    if job.attempts_max is not None:
-        whole = replace(whole, attempts=job.attempts_max, attempts_unknown=job.attempts_max)
+    whole = _rule(job, retry)
     counts = _counts(job, failure.code)
     decision = decide(
         whole,
@@ -103,7 +122,7 @@ def failed(job: Job, failure: Failure, retry: Retry | None, duration_us: int | N
 
 def fingerprint(code: str, kind: str, message: str) -> str:
     """The same for failures that differ only in numbers, ids and quoted names."""
-    return digest([code, kind, _VARIABLE.sub("…", message)])[:16]
+    return digest([code, kind, _VARIABLE.sub("…", storable(message))])[:16]
 
 
 def _failed(
@@ -124,6 +143,19 @@ def _failed(
     )
 
 
+def _rule(job: Job, retry: Retry | None) -> Retry:
+    whole = retry or JOB_RETRY
+    if job.attempts_max is None:
+        return whole
+    return replace(whole, attempts=job.attempts_max, attempts_unknown=job.attempts_max)
+
+
+def _caused(by: Exception) -> Failure:
+    failure = INTERNAL_ERROR()
+    failure.__cause__ = by
+    return failure
+
+
 def _counts(job: Job, code: str) -> dict[str, int]:
     import json
 
@@ -134,7 +166,7 @@ def _counts(job: Job, code: str) -> dict[str, int]:
 
 def _upstream_status(failure: Failure) -> int | None:
     status = failure.details.get("upstream_status")
-    return status if isinstance(status, int) else None
+    return status if isinstance(status, int) and 100 <= status <= 999 else None
 
 
 def _us(seconds: float) -> int:

@@ -9,8 +9,12 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Protocol
 
+from holdfast.base import monotonic_s
+
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 READ_BYTES_MAX = 4_096
+AGAIN_S = 0.5
+"""A signal that follows so soon is the same word: supervisors signal a process and, with its group, once more."""
 
 
 class Waitable(Protocol):
@@ -66,6 +70,27 @@ class Bell:
             return [number for number in os.read(self._reading, READ_BYTES_MAX) if number in self._numbers]
         except BlockingIOError:
             return []
+
+
+class Words:
+    """How often somebody said stop."""
+
+    def __init__(self) -> None:
+        self._first_s: float | None = None
+        self.again = False
+
+    @property
+    def said(self) -> bool:
+        return self._first_s is not None
+
+    def hear(self, numbers: Iterable[int]) -> None:
+        """These signals came just now."""
+        if not any(number in STOPPING for number in numbers):
+            return
+        if self._first_s is None:
+            self._first_s = monotonic_s()
+        elif monotonic_s() - self._first_s >= AGAIN_S:
+            self.again = True
 
 
 def _nothing(number: int, frame: object) -> None:

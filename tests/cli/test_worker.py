@@ -1,0 +1,191 @@
+"""`holdfast worker` as real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.store import Store
+from holdfast.testing.processes import children, wait_until
+from holdfast.worker import Jobs
+
+WITHIN_S = 30.0
+WHERE = "shop.jobs:handlers"
+Start = Callable[..., Any]
+
+
+def workers(store: Store) -> list[dict[str, Any]]:
+    return store.atomic(lambda tx: tx.records("worker.list"), write=False)
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that only waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for_workers(store: Store, count: int) -> set[int]:
+    wait_until(lambda: len(workers(store)) == count, within_s=WITHIN_S, what=f"{count} workers")
+    return {one["process"] for one in workers(store)}
+
+
+def test_a_worker_process_completes_what_was_enqueued_and_stops_in_order(
+    start: Start, store: Store, database_url: str
+) -> None:
+    job = Jobs(store).enqueue("hello", {"name": "Ann"})
+    running = start("worker", WHERE, HOLDFAST_DATABASE=database_url)
+    assert Jobs(store).wait(job.id, WITHIN_S) == "hello Ann"
+    assert "works on default:10" in running.line()
+    running.process.send_signal(signal.SIGINT)
+    code, said = running.end()
+    assert (code, said) == (0, f"holdfast worker: process {running.process.pid} has stopped\n")
+    assert workers(store) == []
+
+
+def test_what_runs_is_finished_before_the_worker_stops(start: Start, store: Store, database_url: str) -> None:
+    job = Jobs(store).enqueue("stop")
+    running = start("worker", WHERE, "--no-migrate", HOLDFAST_DATABASE=database_url)
+    code, said = running.end()
+    assert code == 0, said
+    assert Jobs(store).wait(job.id, 0) == running.process.pid
+
+
+def test_a_second_signal_gives_back_what_runs_and_does_not_wait(start: Start, store: Store, database_url: str) -> None:
+    jobs = Jobs(store)
+    job = jobs.enqueue("stuck")
+    running = start("worker", WHERE, "--grace", "600", HOLDFAST_DATABASE=database_url)
+
+    def ended() -> bool:
+        if jobs.show(job.id)["state"] == "processing":
+            running.process.send_signal(signal.SIGTERM)
+        return running.process.poll() is not None
+
+    wait_until(ended, within_s=WITHIN_S, what="the worker ends")
+    assert running.end()[0] == 0
+    shown = jobs.show(job.id)
+    assert (shown["state"], shown["attempt_count"], workers(store)) == ("queued", 0, [])
+    assert jobs.history(job.id)[-1]["verb"] == "released"
+
+
+def test_a_queue_is_served_with_the_room_that_was_given(start: Start, store: Store, database_url: str) -> None:
+    job = Jobs(store).enqueue("hello", {"name": "Bob"}, queue="tenant:mail")
+    running = start("worker", WHERE, "--queue", "tenant:mail:3", "--queue", "plain", HOLDFAST_DATABASE=database_url)
+    assert "works on tenant:mail:3, plain:10" in running.line()
+    assert Jobs(store).wait(job.id, WITHIN_S) == "hello Bob"
+
+
+def test_a_child_that_is_killed_is_replaced(start: Start, sqlite_url: str) -> None:
+    store = Store.open(sqlite_url)
+    parent = start("worker", WHERE, "--processes", "2", "--lease", "1", HOLDFAST_DATABASE=sqlite_url)
+    first = wait_for_workers(store, 2)
+    assert set(children(parent.process.pid)) == first
+    killed = min(first)
+    os.kill(killed, signal.SIGKILL)
+    wait_until(
+        lambda: {one["process"] for one in workers(store)} - first != set(), within_s=WITHIN_S, what="a new worker"
+    )
+    parent.process.send_signal(signal.SIGTERM)
+    code, said = parent.end()
+    store.close()
+    assert code == 0
+    assert f"process {killed} was killed by SIGKILL; a new one starts in 0.5 s" in said
+    assert said.count("has stopped") == 2
+
+
+def test_a_parent_that_is_killed_leaves_no_child_behind(start: Start, sqlite_url: str) -> None:
+    store = Store.open(sqlite_url)
+    parent = start("worker", WHERE, "--processes", "2", HOLDFAST_DATABASE=sqlite_url)
+    started = wait_for_workers(store, 2)
+    parent.process.kill()
+    wait_until(lambda: not any(map(alive, started)), within_s=WITHIN_S, what="the children end")
+    assert workers(store) == []
+    store.close()
+
+
+def test_a_second_signal_reaches_the_children_too(start: Start, sqlite_url: str) -> None:
+    store = Store.open(sqlite_url)
+    jobs = Jobs(store)
+    job = jobs.enqueue("stuck")
+    parent = start("worker", WHERE, "--processes", "2", "--grace", "600", HOLDFAST_DATABASE=sqlite_url)
+
+    def ended() -> bool:
+        if jobs.show(job.id)["state"] == "processing":
+            parent.process.send_signal(signal.SIGINT)
+        return parent.process.poll() is not None
+
+    wait_until(ended, within_s=WITHIN_S, what="the parent ends")
+    assert jobs.show(job.id)["state"] == "queued"
+    store.close()
+
+
+def test_the_address_does_not_stand_in_the_words_of_a_child(start: Start, sqlite_url: str) -> None:
+    store = Store.open(sqlite_url)
+    start("worker", WHERE, "--processes", "2", "--database", sqlite_url)
+    for pid in wait_for_workers(store, 2):
+        assert sqlite_url not in Path(f"/proc/{pid}/cmdline").read_text()
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "said"),
+    [
+        ("nowhere:handlers", 2, "there is no module nowhere"),
+        ("shop.nothing:handlers", 2, "there is no module shop.nothing"),
+        ("shop.jobs:nothing", 2, "shop.jobs has no nothing"),
+        ("shop.jobs:empty", 2, "has no handler"),
+        ("shop.jobs:never", 2, "is of type Event, not holdfast.worker.Handlers"),
+        ("shop.jobs", 2, "is not MODULE:NAME"),
+        ("shop.broken:handlers", 1, "ZeroDivisionError: division by zero"),
+        ("shop.lacking:handlers", 1, "No module named 'shop_lacks_this'"),
+        ("shop.unclosed:handlers", 1, "SyntaxError: '(' was never closed"),
+    ],
+)
+def test_handlers_that_cannot_be_used_are_one_clear_line(
+    start: Start, folder: Path, sqlite_url: str, where: str, code: int, said: str
+) -> None:
+    (folder / "shop" / "broken.py").write_text("1 / 0\n")
+    (folder / "shop" / "lacking.py").write_text("import shop_lacks_this\n")
+    (folder / "shop" / "unclosed.py").write_text("x = (1\n")
+    ended, text = start("worker", where, "--no-migrate", HOLDFAST_DATABASE=sqlite_url).end()
+    assert (ended, text.count("\n")) == (code, 1), text
+    assert text.startswith("holdfast: HANDLERS_")
+    assert said in text
+
+
+def test_a_parent_of_children_that_cannot_start_says_it_once_and_ends(start: Start, sqlite_url: str) -> None:
+    code, said = start("worker", "nowhere:handlers", "--processes", "4", HOLDFAST_DATABASE=sqlite_url).end()
+    assert (code, said.count("\n")) == (2, 1), said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--queue", "mail:0"], "--queue mail:0: concurrency: 0 is not between 1 and 1000"),
+        (["--queue", "mail", "--queue", "mail:3"], "--queue mail is given twice"),
+        (["--lifeline", "99"], "--lifeline 99 is no open line"),
+    ],
+)
+def test_words_that_cannot_be_used_are_refused(
+    start: Start, sqlite_url: str, words: list[str], said: str
+) -> None:
+    code, text = start("worker", WHERE, *words, HOLDFAST_DATABASE=sqlite_url).end()
+    assert (code, text.count("\n")) == (2, 1), text
+    assert said in text
+
+
+def test_with_json_start_and_stop_are_documents(start: Start, sqlite_url: str) -> None:
+    import json
+
+    running = start("worker", WHERE, "--json", HOLDFAST_DATABASE=sqlite_url)
+    first = json.loads(running.line())
+    running.process.send_signal(signal.SIGTERM)
+    last = json.loads(running.end()[1])
+    assert [first["event"], last["event"]] == ["worker.started", "worker.stopped"]
+    assert first["process"] == last["process"] == running.process.pid

@@ -1,0 +1,105 @@
+"""A worker whose clock is a day off: the database's clock rules leases, so it steals nothing and loses nothing."""
+
+from __future__ import annotations
+
+import sys
+from importlib import resources
+
+import pytest
+
+from holdfast.base.ids import id_time_us
+from holdfast.store import Store
+from holdfast.testing.processes import wait_until
+from holdfast.worker import Jobs, NewJob
+
+from .accounts import books, rows
+from .fleet import Fleet, Member
+
+LEASE_S = 2.0
+DAY_US = 86_400 * 1_000_000
+WITHIN_S = 30.0
+LIBRARY = "vendor/libfaketime/src/libfaketime.so.1"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the clock is shifted by a preloaded library")
+
+
+def shifted(by: str) -> dict[str, str]:
+    """What makes a process believe in another time of day; its monotonic clock stays true, as on a real machine."""
+    library = resources.files("libfaketime").joinpath(LIBRARY)
+    return {"LD_PRELOAD": str(library), "FAKETIME": by, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"}
+
+
+def wait_for_worker(fleet: Fleet, member: Member) -> str:
+    """The id under which a process works, once it does."""
+    question = f"SELECT id FROM worker WHERE process = {member.pid}"
+    wait_until(lambda: bool(rows(fleet.url, question)), within_s=WITHIN_S, what="the worker has come")
+    return str(rows(fleet.url, question)[0][0])
+
+
+def now_us(fleet: Fleet) -> int:
+    return int(rows(fleet.url, "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")[0][0])
+
+
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize(("shift", "off_us"), [("+1d", DAY_US), ("-1d", -DAY_US)])
+def test_a_worker_whose_clock_is_a_day_off_steals_nothing_and_loses_nothing(
+    postgres_fleet: Fleet, shift: str, off_us: int
+) -> None:
+    fleet = postgres_fleet
+    store = Store.open(fleet.url)
+    jobs = Jobs(store)
+    healthy = fleet.worker(lease_s=LEASE_S, concurrency=8)
+    wait_for_worker(fleet, healthy)
+    # They run for longer than the lease, so each of them would be stolen by a thief who reads his own clock.
+    long = {one.id for one in jobs.enqueue_many([NewJob(kind="plain", payload={"before_ms": 4_500})] * 8)}
+    held = "SELECT count(*) FROM job WHERE state = 'processing'"
+    wait_until(lambda: rows(fleet.url, held) == [(8,)], within_s=WITHIN_S, what="the healthy worker holds them")
+
+    skewed = fleet.worker(environment=shifted(shift), lease_s=LEASE_S, concurrency=8)
+    skewed_id = wait_for_worker(fleet, skewed)
+    assert id_time_us(skewed_id) - now_us(fleet) == pytest.approx(off_us, abs=3_600 * 1_000_000)
+    # The healthy worker is full: these are the skewed one's, and last long enough to be stolen in turn.
+    later = {one.id for one in jobs.enqueue_many([NewJob(kind="plain", payload={"before_ms": 3_000})] * 4)}
+    wait_until(
+        lambda: rows(fleet.url, "SELECT count(*) FROM job WHERE state = 'complete'") == [(12,)],
+        within_s=WITHIN_S,
+        what="all are complete",
+    )
+    lease_us = rows(fleet.url, f"SELECT lease_until_us FROM worker WHERE id = '{skewed_id}'")[0][0] - now_us(fleet)
+    fleet.stop_workers()
+    jobs.close()
+    store.close()
+
+    kept = books(fleet.url)
+    assert 0 < lease_us <= LEASE_S * 1_000_000
+    assert kept.complaints() == []
+    assert kept.verbs == {"enqueued": 12, "claimed": 12, "finished": 12}
+    done_by = dict(rows(fleet.url, "SELECT job_id, process FROM effect"))
+    assert {done_by[job_id] for job_id in long} == {healthy.pid}
+    assert {done_by[job_id] for job_id in later} == {skewed.pid}
+
+
+@pytest.mark.timeout(60)
+def test_the_jobs_of_a_killed_worker_come_back_in_time_though_the_clock_of_the_other_is_wrong(
+    postgres_fleet: Fleet,
+) -> None:
+    fleet = postgres_fleet
+    store = Store.open(fleet.url)
+    jobs = Jobs(store)
+    skewed = fleet.worker(environment=shifted("-1d"), lease_s=LEASE_S)
+    wait_for_worker(fleet, skewed)
+    doomed = fleet.worker(lease_s=LEASE_S)
+    wait_for_worker(fleet, doomed)
+    # Too many for one of them.
+    jobs.enqueue_many([NewJob(kind="plain", payload={"before_ms": 600_000})] * 8)
+    held = "SELECT count(*) FROM job WHERE state = 'processing'"
+    wait_until(lambda: rows(fleet.url, held) == [(8,)], within_s=WITHIN_S, what="both hold four")
+    doomed.kill()
+    killed_us = now_us(fleet)
+    back = "SELECT count(*) FROM journal WHERE verb = 'reclaimed'"
+    wait_until(lambda: rows(fleet.url, back) == [(4,)], within_s=WITHIN_S, what="four have come back")
+    (came_us,) = rows(fleet.url, "SELECT max(at_us) FROM journal WHERE verb = 'reclaimed'")[0]
+    jobs.close()
+    store.close()
+    assert came_us - killed_us <= 1.2 * LEASE_S * 1_000_000 + 500_000
+    assert rows(fleet.url, "SELECT count(*) FROM job WHERE state = 'queued'") == [(4,)]

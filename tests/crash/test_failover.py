@@ -1,0 +1,90 @@
+"""The primary dies, its synchronous standby takes over: what was acknowledged is there, and the same workers go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.base import REAL
+from holdfast.store import Store
+from holdfast.testing.postgres import PostgresServer, multi_host_dsn
+from holdfast.testing.processes import wait_until
+from holdfast.worker import Jobs, NewJob
+
+from .accounts import books, make_effect_table, rows
+from .fleet import Fleet
+
+LEASE_S = 2.0
+COUNT = 300
+BACKLOG = 2_500
+WITHIN_S = 40.0
+RATE_OVER_S = 2.0
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[PostgresServer, PostgresServer]]:
+    """A primary and the standby that every commit waits for."""
+    with (
+        PostgresServer.start(tmp_path / "primary") as primary,
+        primary.standby(tmp_path / "standby", synchronous=True) as standby,
+    ):
+        yield primary, standby
+
+
+def finished(url: str) -> int:
+    return int(rows(url, "SELECT count(*) FROM journal WHERE verb = 'finished'")[0][0])
+
+
+def rate(url: str) -> float:
+    """Jobs finished in a second, just now."""
+    before, started_s = finished(url), REAL.monotonic_s()
+    REAL.sleep(RATE_OVER_S)
+    return (finished(url) - before) / (REAL.monotonic_s() - started_s)
+
+
+@pytest.mark.timeout(118)
+def test_workers_and_enqueuers_follow_a_failover_and_nothing_acknowledged_is_lost(
+    pair: tuple[PostgresServer, PostgresServer], tmp_path: Path
+) -> None:
+    primary, standby = pair
+    primary.create_database("work")
+    url = multi_host_dsn(pair, "work")
+    store = Store.open(url)
+    store.migrate()
+    make_effect_table(url)
+    # Enough that the workers are never without work: otherwise the rate would be the enqueuer's.
+    kinds = ("once", "plain")
+    work = [NewJob(kind=kinds[number % 2], payload={"before_ms": 40}) for number in range(BACKLOG)]
+    backlog = {one.id for one in Jobs(store).enqueue_many(work)}
+    store.close()
+    fleet = Fleet(tmp_path, url)
+    try:
+        workers = [fleet.worker(lease_s=LEASE_S, concurrency=6) for _ in range(2)]
+        enqueuer = fleet.enqueuer(count=COUNT, pause_ms=30, kinds=kinds, waits_ms=[0, 5, 30])
+        wait_until(lambda: finished(url) > 20, within_s=WITHIN_S, what="they work")
+        rate_before = rate(url)
+        primary.kill()
+        standby.promote()
+        before, started_s = finished(url), REAL.monotonic_s()
+        wait_until(lambda: finished(url) > before, within_s=WITHIN_S, what="they work on the new primary")
+        first_s = REAL.monotonic_s() - started_s
+        rate_after = rate(url)
+        print(f"before {rate_before:.0f}/s, first job {first_s:.2f} s after the promotion, then {rate_after:.0f}/s")
+        enqueuer.wait(WITHIN_S)
+        unsettled = "SELECT 1 FROM job WHERE state IN ('queued', 'processing') LIMIT 1"
+        wait_until(lambda: not rows(url, unsettled), within_s=WITHIN_S, what="everything is settled")
+        assert [worker.running for worker in workers] == [True, True]
+        fleet.stop_workers()
+    finally:
+        fleet.close()
+
+    kept = books(url)
+    assert rate_after > 0
+    assert kept.complaints() == []
+    assert [account.id for account in kept.in_state("failed")] == []
+    assert set(fleet.acknowledged_ids()) == set(range(COUNT))
+    assert backlog | set(fleet.acknowledged_ids().values()) <= set(kept.accounts)
+    assert {a.id: a.effects for a in kept.accounts.values() if a.kind == "once" and a.effects != 1} == {}
+    assert [account.id for account in kept.accounts.values() if account.effects < 1] == []
