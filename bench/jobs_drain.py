@@ -12,8 +12,10 @@ from bench.table import Row
 
 PEERS = ("pgqueuer", "oban", "procrastinate")
 CONTENDERS = (RAW, OURS, *PEERS)
+QUICK = (RAW, OURS, "pgqueuer")
+"""A quick run compares only these after the first drain."""
 JOBS = {RAW: 60_000, OURS: 60_000, "pgqueuer": 60_000, "oban": 10_000, "procrastinate": 2_000}
-JOBS_QUICK = {RAW: 10_000, OURS: 10_000, "pgqueuer": 10_000, "oban": 1_500, "procrastinate": 300}
+JOBS_QUICK = {RAW: 10_000, OURS: 10_000, "pgqueuer": 10_000, "oban": 1_000, "procrastinate": 200}
 ROUNDS = 3
 WITHIN_S = 60.0
 
@@ -65,7 +67,7 @@ def drain_rows(bench: Bench, quick: bool) -> list[Row]:
     rows += ratio_row(group, "holdfast, of the raw limit", OF_RAW_MIN, one.ratio(OURS, RAW), "× raw SQL")
 
     group = "PostgreSQL: drain, two worker processes"
-    names = [name for name in CONTENDERS if name not in one.missing and not (quick and name in PEERS[1:])]
+    names = [name for name in (QUICK if quick else CONTENDERS) if name not in one.missing]
     two, costs = _drained(bench, group, names, jobs, 2, rounds)
     rows += rate_rows(group, two, "jobs/s", {OURS: at_least(TWO_PROCESSES_MIN, two.best.get(OURS), "jobs/s")}, costs)
     rows += ratio_row(group, "holdfast, of PgQueuer's two", 1.0, two.ratio(OURS, "pgqueuer"), "× pgqueuer")

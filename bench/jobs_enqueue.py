@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.jobs_drain import CONTENDERS
+from bench.jobs_drain import CONTENDERS, QUICK
 from bench.jobs_process import ask
 from bench.jobs_rows import OURS, RAW, Figures, at_least, in_turns, progress, rate_rows
 from bench.jobs_server import Bench
@@ -49,4 +49,4 @@ def _measured(bench: Bench, command: str, jobs: int, quick: bool, *numbers: int)
         progress(f"enqueue {command}, {name}: {rate:,.0f} jobs/s")
         return rate
 
-    return in_turns(CONTENDERS, measure, rounds=1 if quick else ROUNDS, what=f"enqueue {command}")
+    return in_turns(QUICK if quick else CONTENDERS, measure, rounds=1 if quick else ROUNDS, what=f"enqueue {command}")

@@ -5,22 +5,22 @@ from __future__ import annotations
 from contextlib import ExitStack
 from statistics import quantiles
 
-from bench.jobs_drain import CONTENDERS, PEERS
+from bench.jobs_drain import CONTENDERS, QUICK
 from bench.jobs_process import Unavailable, ask, cpu_s, crew, wait_s
-from bench.jobs_rows import LABELS, OURS, RAW, announce, missing_row, progress
+from bench.jobs_rows import LABELS, OURS, announce, missing_row, progress
 from bench.jobs_server import Bench
 from bench.table import Asked, Row
 
-SAMPLES, SAMPLES_QUICK = 300, 60
+SAMPLES, SAMPLES_QUICK = 300, 50
 P50_MS_MAX, P99_MS_MAX = 2.5, 8.0
-SETTLE_S, WATCH_S = 2.0, 5.0
+SETTLE_S, WATCH_S, WATCH_S_QUICK = 2.0, 5.0, 2.0
 IDLE_PERCENT_MAX = 1.0
 
 
 def pickup_rows(bench: Bench, quick: bool) -> list[Row]:
     group = "PostgreSQL: pick-up by an idle worker, from the call of enqueue to the handler"
     rows = []
-    for name in (OURS, *(PEERS[:1] if quick else PEERS)):
+    for name in (QUICK if quick else CONTENDERS)[1:]:
         try:
             with bench.database(name) as address:
                 taken = sorted(ask(name, "pickup", address, SAMPLES_QUICK if quick else SAMPLES))
@@ -38,13 +38,12 @@ def pickup_rows(bench: Bench, quick: bool) -> list[Row]:
 
 def idle_rows(bench: Bench, quick: bool) -> list[Row]:
     """All workers idle beside each other; the connections that a worker keeps busy on the server count too."""
-    group = f"PostgreSQL: an idle worker, percent of a core over {WATCH_S:.0f} s"
+    watch_s = WATCH_S_QUICK if quick else WATCH_S
+    group = f"PostgreSQL: an idle worker, percent of a core over {watch_s:.0f} s"
     rows: list[Row] = []
     with ExitStack() as ends:
         watched: dict[str, tuple[int, str]] = {}
-        for name in CONTENDERS:
-            if name == RAW:
-                continue
+        for name in (QUICK if quick else CONTENDERS)[1:]:
             try:
                 address = ends.enter_context(bench.database(name))
                 workers = ends.enter_context(crew(name, address, 1))
@@ -56,10 +55,10 @@ def idle_rows(bench: Bench, quick: bool) -> list[Row]:
             watched[name] = (workers.workers[0].process.pid, address.rpartition("/")[2])
         wait_s(SETTLE_S)
         before = {name: _used_s(bench, *where) for name, where in watched.items()}
-        wait_s(WATCH_S)
+        wait_s(watch_s)
         for name, where in watched.items():
             process, backends = (
-                100 * (now - then) / WATCH_S for now, then in zip(_used_s(bench, *where), before[name], strict=True)
+                100 * (now - then) / watch_s for now, then in zip(_used_s(bench, *where), before[name], strict=True)
             )
             asked = Asked(bound=IDLE_PERCENT_MAX, reached=process + backends, unit="%") if name == OURS else None
             label = LABELS.get(name, name)

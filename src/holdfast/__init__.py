@@ -13,8 +13,10 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from holdfast.base import Secret
     from holdfast.catalog import CORE, Catalog, Failure, Fault
-    from holdfast.guard import Link, stamp_of
+    from holdfast.guard import Keys, Link, stamp_of
     from holdfast.policy import Backoff, Breaker, Budget, Concurrency, RateLimit, Retry, within
+    from holdfast.store import Store
+    from holdfast.worker import Handlers, Job, Jobs, NewJob, QueueSettings, Worker
 
 # A name is loaded when it is first used, so that importing the package costs next to nothing.
 _HOMES = {
@@ -23,6 +25,7 @@ _HOMES = {
     "Catalog": "holdfast.catalog",
     "Failure": "holdfast.catalog",
     "Fault": "holdfast.catalog",
+    "Keys": "holdfast.guard",
     "Link": "holdfast.guard",
     "stamp_of": "holdfast.guard",
     "Backoff": "holdfast.policy",
@@ -32,6 +35,13 @@ _HOMES = {
     "RateLimit": "holdfast.policy",
     "Retry": "holdfast.policy",
     "within": "holdfast.policy",
+    "Store": "holdfast.store",
+    "Handlers": "holdfast.worker",
+    "Job": "holdfast.worker",
+    "Jobs": "holdfast.worker",
+    "NewJob": "holdfast.worker",
+    "QueueSettings": "holdfast.worker",
+    "Worker": "holdfast.worker",
 }
 
 __all__ = [
@@ -43,10 +53,18 @@ __all__ = [
     "Concurrency",
     "Failure",
     "Fault",
+    "Handlers",
+    "Job",
+    "Jobs",
+    "Keys",
     "Link",
+    "NewJob",
+    "QueueSettings",
     "RateLimit",
     "Retry",
     "Secret",
+    "Store",
+    "Worker",
     "stamp_of",
     "within",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Catalog, Failure, Secret
-from holdfast.base import SecretLeak, decode, replaced, world
+from holdfast.base import Limits, SecretLeak, decode, replaced, world
 from holdfast.catalog import Dialect
 from holdfast.catalog.durable import COMMIT_UNKNOWN
 from holdfast.guard import key_ledger
@@ -22,7 +22,7 @@ from holdfast.guard.idempotency import (
     Started,
     request_hash,
 )
-from holdfast.guard.key_ledger import ANSWER_BYTES_MAX, Claim
+from holdfast.guard.key_ledger import Claim
 from holdfast.policy import within
 from holdfast.store import Store
 from holdfast.testing import instant
@@ -152,7 +152,7 @@ def test_an_interruption_gives_the_key_back(store: Store, interruption: type[Bas
 @pytest.mark.parametrize(
     ("unfit", "cause"),
     [
-        (Answer(200, body=b"x" * (ANSWER_BYTES_MAX + 1)), AnswerInvalid),
+        (Answer(200, body=b"x" * (Limits().answer_bytes_max + 1)), AnswerInvalid),
         (Answer(200, resources={"token": Secret("s3cr3t")}), SecretLeak),  # type: ignore[dict-item]
         (Answer(200, (("Location", Secret("s3cr3t")),)), SecretLeak),  # type: ignore[arg-type]
         ("no answer at all", AnswerInvalid),
@@ -172,7 +172,7 @@ def test_an_answer_that_cannot_be_kept_does_not_run_the_work_again(
 
 
 def test_a_body_of_the_largest_size_is_kept(store: Store) -> None:
-    keys, largest = Keys(store), b"x" * ANSWER_BYTES_MAX
+    keys, largest = Keys(store), b"x" * Limits().answer_bytes_max
     keys.once("charge", "k", 1, Counted(Answer(200, body=largest)))
     assert keys.once("charge", "k", 1, Counted()).answer.body == largest
 

@@ -10,12 +10,14 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast import Failure
+from holdfast.base import Limits, replaced, world
 from holdfast.guard.heartbeat import HEARTBEAT
 from holdfast.guard.idempotency import Answer, InProgress, Keys, Replay, Started, request_hash
 from holdfast.store import Engine, Store
@@ -353,8 +355,7 @@ def test_work_is_told_when_its_key_is_lost(store: Store) -> None:
         wait_until(lambda: started.lost, within_s=PATIENCE_S, what="the loss is noticed")
 
 
-def test_a_process_holds_no_more_keys_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.guard.heartbeat.HELD_MAX", 1)
+def test_a_process_holds_no_more_keys_than_its_limit() -> None:
     store = Store.open("sqlite://")
     store.migrate()
     keys = Keys(store)
@@ -364,7 +365,8 @@ def test_a_process_holds_no_more_keys_than_its_limit(monkeypatch: pytest.MonkeyP
             keys.once("make", "other", "r", lambda _: MADE)
         return MADE
 
-    assert keys.once("make", "k", "r", inner).answer == MADE
+    with replaced(replace(world(), limits=Limits(keys_held_max=1))):
+        assert keys.once("make", "k", "r", inner).answer == MADE
     assert not keys.once("make", "other", "r", lambda _: MADE).replayed
 
 

@@ -36,6 +36,8 @@ class Limits:
     result_bytes_max: int = 262_144
     enqueue_batch_max: int = 10_000
     page_rows_max: int = 1_000
+    answer_bytes_max: int = 262_144
+    keys_held_max: int = 10_000
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Limits:

@@ -104,7 +104,9 @@ def _keep(words: list[str], processes: int, grace_s: float, database: str | None
     """Be the parent. The address goes through the environment: everybody can read the words of a process."""
     command = [sys.executable, "-m", "holdfast.cli", "worker", *words]
     environment = {} if database is None else {ENVIRONMENT_VARIABLE: database}
-    parent = Processes(command, processes, grace_s=grace_s, say=lambda line: note(f"holdfast worker: {line}"), environment=environment)
+    parent = Processes(
+        command, processes, grace_s=grace_s, say=lambda line: note(f"holdfast worker: {line}"), environment=environment
+    )
     return parent.run()
 
 

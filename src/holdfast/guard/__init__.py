@@ -1,21 +1,38 @@
 """One protected call, here and now."""
 
+from typing import TYPE_CHECKING
+
+from holdfast.base.lazy import lazily
 from holdfast.guard.attempts import Attempt, Attempts
 from holdfast.guard.events import LinkEvent, LinkVerb, Listener
 from holdfast.guard.key import current_key, under_key
 from holdfast.guard.link import Keyed, Link
 from holdfast.guard.stamp import Stamp, stamp_of
 
+if TYPE_CHECKING:
+    from holdfast.guard.idempotency import Answer, Answered, Keys, request_hash
+
+# Calls without keys need none of this: loaded when first used.
+__getattr__ = lazily(
+    __name__,
+    globals(),
+    dict.fromkeys(("Answer", "Answered", "Keys", "request_hash"), "holdfast.guard.idempotency"),
+)
+
 __all__ = [
+    "Answer",
+    "Answered",
     "Attempt",
     "Attempts",
     "Keyed",
+    "Keys",
     "Link",
     "LinkEvent",
     "LinkVerb",
     "Listener",
     "Stamp",
     "current_key",
+    "request_hash",
     "stamp_of",
     "under_key",
 ]

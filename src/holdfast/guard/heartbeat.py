@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.base import REAL, World, replaced, world
+from holdfast.base import REAL, World, limits, replaced, world
 from holdfast.catalog.core import CONCURRENCY_EXCEEDED
 from holdfast.guard import key_ledger
 from holdfast.guard.key_ledger import Renewal
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from holdfast.store import Store, Tx
 
 BEATS_PER_LEASE = 3
-HELD_MAX = 10_000
 BATCH_MAX = 200
 LOCK_TRIES = 5
 LOCK_WAIT_S = 0.01
@@ -59,8 +58,9 @@ class Heartbeat:
         """
         due_s = REAL.monotonic_s() + lease_s / BEATS_PER_LEASE
         with self._changed:
-            if len(self._held) >= HELD_MAX:
-                raise CONCURRENCY_EXCEEDED(retry_after_s=1.0, keys_held=HELD_MAX)
+            most = limits().keys_held_max
+            if len(self._held) >= most:
+                raise CONCURRENCY_EXCEEDED(retry_after_s=1.0, keys_held=most)
             self._held[started.token] = _Held(store, world(), started, lease_s, due_s)
             if self._thread is None:
                 self._wakes_s = due_s

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base import Json, canonical, decode, encode, monotonic_s, world
+from holdfast.base import Json, canonical, decode, encode, limits, monotonic_s, world
 from holdfast.lifecycle.idempotency import (
     NOBODY,
     Answer,
@@ -27,7 +27,6 @@ from holdfast.lifecycle.idempotency import (
 if TYPE_CHECKING:
     from holdfast.store import Row, Tx
 
-ANSWER_BYTES_MAX = 262_144
 _TOKEN_BITS = 62
 
 
@@ -88,8 +87,9 @@ def stored(answer: Answer, headers_kept: Iterable[str]) -> Stored:
     """
     if not isinstance(answer, Answer):
         raise AnswerInvalid(f"an Answer is stored, not {type(answer).__name__}")
-    if len(answer.body) > ANSWER_BYTES_MAX:
-        raise AnswerInvalid(f"the body has {len(answer.body)} bytes; at most {ANSWER_BYTES_MAX} are kept")
+    most = limits().answer_bytes_max
+    if len(answer.body) > most:
+        raise AnswerInvalid(f"the body has {len(answer.body)} bytes; at most {most} are kept")
     headers = [(name, value) for name, value in answer.headers if name.lower() in headers_kept]
     resources = encode(dict(answer.resources)) if answer.resources else None
     return Stored(status=answer.status, headers=encode(headers), body=answer.body, resources=resources)

@@ -10,16 +10,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.base import encode
-from holdfast.catalog.durable import COMMIT_UNKNOWN, IDEMPOTENCY_LOST
 from holdfast.catalog.failure import Failure
 from holdfast.lifecycle.moves import Move, Table
 
 NOBODY = 0
 """The token of a key that was released."""
 STATUSES = range(100, 600)
-
-# Nobody knows what became of these, so a stored answer would be a guess. Whoever runs again finds out.
-_UNCERTAIN = frozenset({COMMIT_UNKNOWN.code, IDEMPOTENCY_LOST.code})
 
 
 class KeyState(StrEnum):
@@ -155,4 +151,4 @@ def is_replayed(failure: Failure) -> bool:
     declared = failure.fault.replayed
     if declared is not None:
         return declared
-    return not failure.retryable and failure.code not in _UNCERTAIN
+    return not failure.retryable

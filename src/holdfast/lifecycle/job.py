@@ -52,5 +52,5 @@ class RetryIn:
     reason: str = ""
 
 
-Answer = Snooze | Cancel | RetryIn
+HandlerAnswer = Snooze | Cancel | RetryIn
 """What a handler may return instead of a result."""

@@ -18,6 +18,8 @@ from holdfast.worker.ledger import Finished
 from holdfast.worker.settlement import Settlement
 
 SLICES = 10
+BY_HAND_S = 60.0
+"""How long a probe by hand may take before the breaker's own rule goes on."""
 SUBJECT = "breaker:"
 """What happens to a breaker is in the journal under this and its name."""
 
@@ -122,13 +124,6 @@ class SharedBreaker:
             return False
         return store.atomic(self._begin_probing) is not None
 
-    def allow_one(self, tx: Tx) -> bool:
-        """By hand: let one job through to test; False when the breaker is closed."""
-        allowed = tx.row("breaker.allow_one", name=self.name, open_us=self._open_us) is not None
-        if allowed:
-            self._note(tx, "allowed_one", "by hand")
-        return allowed
-
     def _healthy(self) -> bool:
         assert self._probe is not None
         try:
@@ -151,7 +146,19 @@ class SharedBreaker:
             self._note(tx, "tripped", reason)
 
     def _note(self, tx: Tx, verb: str, reason: str | None) -> None:
-        tx.run("queue.note", subject=SUBJECT + self.name, verb=verb, queue="", reason=reason)
+        _note(tx, self.name, verb, reason)
+
+
+def allow_one(tx: Tx, name: str) -> bool:
+    """By hand: let one job through to test; False when the breaker is closed."""
+    if tx.row("breaker.allow_one", name=name, open_us=int(BY_HAND_S * 1_000_000)) is None:
+        return False
+    _note(tx, name, "allowed_one", "by hand")
+    return True
+
+
+def _note(tx: Tx, name: str, verb: str, reason: str | None) -> None:
+    tx.run("queue.note", subject=SUBJECT + name, verb=verb, queue="", reason=reason)
 
 
 def shared_breaker(settings: QueueSettings) -> SharedBreaker | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from holdfast.base import monotonic_s
 from holdfast.worker.attempt import Outcome, attempt, attempt_async, overdue, time_limit_s
 from holdfast.worker.handlers import Handler, Handlers, QueueSettings
-from holdfast.worker.job import Job
+from holdfast.worker.job import Held, Job
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
@@ -40,7 +40,7 @@ class Crew:
         self._change = threading.Condition()
         self._waiting: deque[Job] = deque()
         # By token too: a job that ran out of time may be here again while its old thread still runs.
-        self._running: dict[tuple[str, int], tuple[Job, float]] = {}
+        self._running: dict[Held, tuple[Job, float]] = {}
         self._tasks: set[Task[None]] = set()
         self._threads = 0
         self._idle = 0
@@ -123,7 +123,7 @@ class Crew:
 
     def _begin(self) -> Job:
         job = self._waiting.popleft()
-        self._running[job.id, job.token] = (job, monotonic_s())
+        self._running[job.held_as] = (job, monotonic_s())
         return job
 
     def _work(self) -> None:
@@ -168,7 +168,7 @@ class Crew:
 
     def _end(self, job: Job, outcome: Outcome) -> None:
         """An attempt ended; the lock is held."""
-        if (job.id, job.token) in self._running:
+        if job.held_as in self._running:
             self._settle(job, outcome)
         else:
             # The job ran out of time and was settled without this thread, which is one too many now.
@@ -177,4 +177,4 @@ class Crew:
     def _settle(self, job: Job, outcome: Outcome) -> None:
         # First told, then let go: there is no moment in which nobody knows of the job.
         self._done(job, outcome)
-        del self._running[job.id, job.token]
+        del self._running[job.held_as]

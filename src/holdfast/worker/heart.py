@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from holdfast.base import monotonic_s, new_id
 from holdfast.catalog import Failure
-from holdfast.store import Store, Tx
+from holdfast.store import Row, Store, Tx
 from holdfast.worker import ledger
 from holdfast.worker.handlers import Handlers
 
@@ -48,6 +48,7 @@ class Heart:
         self._cancel = cancel
         self._tend = tend
         self._renewed_s = float("-inf")
+        self._looked_gone_s = float("-inf")
         self._stopping = threading.Event()
         self._nudge = threading.Event()
         self._threads = [
@@ -132,7 +133,7 @@ class Heart:
     def _round(self, tx: Tx) -> float:
         """Sweep expired workers, let due jobs through, look for cancels; the seconds until the next one is due."""
         woken = False
-        for (dead,) in tx.rows("worker.expired", count=EXPIRED_MAX):
+        for (dead,) in [*tx.rows("worker.expired", count=EXPIRED_MAX), *self._gone(tx)]:
             ledger.reclaim(tx, dead, self.worker, self._handlers.rule_of)
             woken = True
         woken = bool(tx.rows("job.promote", count=PROMOTE_MAX)) or woken
@@ -143,3 +144,10 @@ class Heart:
             tx.after_commit.append(self._wake)
         due = tx.row("job.next_due")
         return REST_S if due is None or due[0] is None else due[0] / 1_000_000
+
+    def _gone(self, tx: Tx) -> list[Row]:
+        """Holders of jobs that nobody knows any more; looked for once in a lease, since it all but never happens."""
+        if monotonic_s() - self._looked_gone_s < self._lease_s:
+            return []
+        self._looked_gone_s = monotonic_s()
+        return tx.rows("worker.gone", count=EXPIRED_MAX)

@@ -6,12 +6,14 @@ import threading
 
 from holdfast.base import monotonic_s
 from holdfast.catalog import Failure
+from holdfast.guard.idempotency import Keys
 from holdfast.store import Store
 from holdfast.worker.periodic import Periodic
 from holdfast.worker.retention import Retention
 
 LOOK_S = 1.0
 PRUNE_S = 600.0
+KEYS_MAX = 1_000
 PRUNE_MORE_S = 5.0
 """While there is more to prune than one run takes, the next one follows soon."""
 
@@ -23,6 +25,7 @@ class Housekeeper:
         self._store = store
         self._periodic = periodic
         self._retention = retention
+        self._keys = Keys(store)
         self._prune_at_s = monotonic_s() + PRUNE_MORE_S
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="holdfast-housekeeping", daemon=True)
@@ -58,4 +61,5 @@ class Housekeeper:
         if self._retention is None or monotonic_s() < self._prune_at_s:
             return
         more = self._retention.prune(self._store).more
+        more = self._keys.prune(KEYS_MAX) == KEYS_MAX or more
         self._prune_at_s = monotonic_s() + (PRUNE_MORE_S if more else PRUNE_S)

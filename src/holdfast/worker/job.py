@@ -41,6 +41,10 @@ class Enqueued:
     created: bool
 
 
+Held = tuple[str, int]
+"""A job's id and the token it is held with."""
+
+
 class JobLost(Exception):
     """The job is no longer this worker's: its lease ran out, and what was done here must not be committed."""
 
@@ -71,6 +75,11 @@ class Job:
     """Whether that transaction has certainly come through; of a joined one only its owner knows."""
     cancelled: bool = False
     """Whether somebody asked to stop; a long handler looks now and then."""
+
+    @property
+    def held_as(self) -> Held:
+        """What a settlement has to name."""
+        return self.id, self.token
 
     @property
     def payload(self) -> Json:

@@ -59,7 +59,7 @@ class Jobs:
             Failure: BAD_REQUEST names the field; JOB_PAYLOAD_TOO_LARGE; or the database's own failure.
         """
         if due is not None:
-            delay_s = max(0.0, due.timestamp() - now_us() / 1_000_000)
+            delay_s = _until_s(due, delay_s)
         new = NewJob(
             kind=kind,
             payload=payload,
@@ -93,13 +93,14 @@ class Jobs:
             )
         rows = [_prepared(job) for job in jobs]
         if tx is not None:
+            # Of a joined transaction nobody here sees the commit: there the workers' own look finds the jobs.
+            tx.after_commit.append(lambda: self._wake(jobs))
             return _enqueue(tx, rows)
         for queue in {job.queue for job in jobs}:
             self._register(queue)
         # Ids are made before the first try, so a repeated commit finds its own rows and doubles nothing.
         result = self.store.atomic(lambda here: _enqueue(here, rows), repeatable=True)
-        for queue in {job.queue for job in jobs}:
-            self.notifier.wake(queue)
+        self._wake(jobs)
         return result
 
     def show(self, job_id: str) -> dict[str, Any]:
@@ -209,6 +210,10 @@ class Jobs:
             self.store.atomic(lambda tx: _insert_new(tx, rows), repeatable=True)
         return [row[0] for row in rows]
 
+    def _wake(self, jobs: Sequence[NewJob]) -> None:
+        for queue in {job.queue for job in jobs}:
+            self.notifier.wake(queue)
+
     def _register(self, queue: str) -> None:
         """Let operators see the queue; once for each process."""
         if queue not in self._known_queues:
@@ -246,16 +251,16 @@ def _enqueue_keyed(tx: Tx, row: Prepared) -> Enqueued:
 
 
 def _prepared(job: NewJob) -> Prepared:
-    for field in ("kind", "queue"):
-        value = getattr(job, field)
-        if not 1 <= len(value) <= NAME_CHARS_MAX:
-            raise BAD_REQUEST("{field} has 1 to {most} characters.", field=field, most=NAME_CHARS_MAX)
-    if job.dedupe_key is not None and not 1 <= len(job.dedupe_key) <= NAME_CHARS_MAX:
-        raise BAD_REQUEST("{field} has 1 to {most} characters.", field="dedupe_key", most=NAME_CHARS_MAX)
-    if not -32_768 <= job.priority <= 32_767:
-        raise BAD_REQUEST("{field} is between -32768 and 32767.", field="priority")
-    if job.attempts is not None and not 1 <= job.attempts <= limits().attempts_max:
-        raise BAD_REQUEST("{field} is between 1 and {most}.", field="attempts", most=limits().attempts_max)
+    _check_name("kind", job.kind)
+    _check_name("queue", job.queue)
+    _check_name("tenant", job.tenant, least=0)
+    if job.dedupe_key is not None:
+        _check_name("dedupe_key", job.dedupe_key)
+    if type(job.priority) is not int or not -32_768 <= job.priority <= 32_767:
+        raise BAD_REQUEST("{field} is a whole number between -32768 and 32767.", field="priority")
+    most = limits().attempts_max
+    if job.attempts is not None and not (type(job.attempts) is int and 1 <= job.attempts <= most):
+        raise BAD_REQUEST("{field} is a whole number between 1 and {most}.", field="attempts", most=most)
     trace = current_context().traceparent or None
     return (
         new_id(),
@@ -271,6 +276,23 @@ def _prepared(job: NewJob) -> Prepared:
         _us("timeout_s", job.timeout_s),
         trace,
     )
+
+
+def _check_name(field: str, value: object, *, least: int = 1) -> None:
+    if not isinstance(value, str) or not least <= len(value) <= NAME_CHARS_MAX:
+        raise BAD_REQUEST(
+            "{field} is text of {least} to {most} characters.", field=field, least=least, most=NAME_CHARS_MAX
+        )
+    if "\0" in value or not (value.isascii() or value == value.encode("utf-8", "replace").decode()):
+        raise BAD_REQUEST("{field} holds a character that no database stores: NUL or half a pair.", field=field)
+
+
+def _until_s(due: datetime, delay_s: float) -> float:
+    if due.tzinfo is None:
+        raise BAD_REQUEST("{field} has no time zone; write datetime(…, tzinfo=UTC).", field="due")
+    if delay_s:
+        raise BAD_REQUEST("Give {field} or delay_s, not both.", field="due")
+    return max(0.0, due.timestamp() - now_us() / 1_000_000)
 
 
 def _us(field: str, seconds: float | None) -> int | None:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.base import encode, limits
+from holdfast.base import SecretLeak, encode, limits
+from holdfast.catalog.core import BAD_REQUEST
 from holdfast.catalog.durable import JOB_PAYLOAD_TOO_LARGE, WORKER_LOST
 from holdfast.policy import Retry
 from holdfast.store import Tx
-from holdfast.worker.job import Job, JobLost
+from holdfast.worker.job import Held, Job, JobLost
 from holdfast.worker.settlement import Settlement, failed, released
 
 LANE_READY = "ready"
@@ -63,6 +64,7 @@ def claim(tx: Tx, *, queue: str, worker: str, count: int, lane: str = LANE_READY
             tenant=row[10],
             trace=row[11],
             worker=worker,
+            cancelled=row[14] is not None,
         )
         for row in rows
     ]
@@ -73,13 +75,26 @@ def settle(
 ) -> tuple[list[Finished], list[Settlement]]:
     """Write down how attempts ended, each once for its token; what was lost is returned."""
     done = _finish(tx, finished)
-    moved = {one.job.id for one in settlements if _move(tx, one)}
-    events = [_finished_event(one, "finished" if one[0].id in done else LATE) for one in finished]
-    events += [_event(one, _PAST[one.verb] if one.job.id in moved else LATE) for one in settlements]
+    moved = {one.job.held_as for one in settlements if _move(tx, one)}
+    told = [one for one in settlements if one.job.held_as in moved or not _came_through(tx, one.job)]
+    events = [_finished_event(one, "finished" if one[0].held_as in done else LATE) for one in finished]
+    events += [_event(one, _PAST[one.verb] if one.job.held_as in moved else LATE) for one in told]
     journal(tx, worker, events)
     return (
-        [one for one in finished if one[0].id not in done],
-        [one for one in settlements if one.job.id not in moved],
+        [one for one in finished if one[0].held_as not in done],
+        [one for one in told if one.job.held_as not in moved],
+    )
+
+
+def not_yet_settled(
+    tx: Tx, worker: str, finished: Sequence[Finished], settlements: Sequence[Settlement]
+) -> tuple[list[Finished], list[Settlement]]:
+    """What is still to be written after a turn that may or may not have happened; each is journalled once."""
+    ids = [*(one[0].id for one in finished), *(one.job.id for one in settlements)]
+    written = {row[0] for row in tx.rows("job.settled_since_claimed", ids=ids, worker=worker)} if ids else set()
+    return (
+        [one for one in finished if one[0].id not in written],
+        [one for one in settlements if one.job.id not in written],
     )
 
 
@@ -116,9 +131,9 @@ def release(tx: Tx, worker: str, jobs: Iterable[Job], reason: str) -> None:
     settle(tx, worker, (), [released(job, reason) for job in jobs])
 
 
-def release_strays(tx: Tx, worker: str, known: set[str]) -> None:
+def release_strays(tx: Tx, worker: str, known: set[Held]) -> None:
     """Give back what this worker holds without knowing of it: the reply to its claim was lost."""
-    strays = [_of_held(row, worker) for row in tx.rows("job.held", owner=worker) if row[0] not in known]
+    strays = [_of_held(row, worker) for row in tx.rows("job.held", owner=worker) if (row[0], row[1]) not in known]
     release(tx, worker, strays, "the reply to the claim was lost")
 
 
@@ -132,9 +147,15 @@ def payload_text(payload: Any) -> str:
     """The payload as it is stored.
 
     Raises:
-        Failure: JOB_PAYLOAD_TOO_LARGE.
+        SecretLeak: the payload holds a `Secret`.
+        Failure: JOB_PAYLOAD_TOO_LARGE, or BAD_REQUEST when it has no JSON form.
     """
-    text = encode(payload)
+    try:
+        text = encode(payload)
+    except SecretLeak:
+        raise
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BAD_REQUEST("{field} has no JSON form: {why}", field="payload", why=str(error)) from error
     size, most = len(text.encode()), limits().payload_bytes_max
     if size > most:
         raise JOB_PAYLOAD_TOO_LARGE(bytes=size, bytes_max=most)
@@ -145,17 +166,17 @@ def _queue_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return row[12], row[13], row[0]
 
 
-def _finish(tx: Tx, finished: Sequence[Finished]) -> set[str]:
+def _finish(tx: Tx, finished: Sequence[Finished]) -> set[Held]:
     if not finished:
         return set()
     tokens = {job.id: job.token for job, _, _ in finished}
     ids = list(tokens)
-    done = set(ids)
+    done = set(tokens.items())
     if tx.run("job.finish", ids=ids, tokens=encode(tokens)) < len(ids):
         # Some were lost. Which ones is asked only now: it happens once in a long while.
-        done = {id_ for id_, token in tx.rows("job.finished_under", ids=ids) if tokens[id_] == token}
+        done &= set(tx.rows("job.finished_under", ids=ids))
     for job, result, _ in finished:
-        if result is not None and job.id in done:
+        if result is not None and job.held_as in done:
             tx.run("job.keep_result", id=job.id, result=result)
     return done
 
@@ -205,6 +226,11 @@ def _move(tx: Tx, one: Settlement) -> bool:
             code_counts=one.code_counts,
         )
     return bool(moved)
+
+
+def _came_through(tx: Tx, job: Job) -> bool:
+    """Whether the handler's own transaction has finished the job, so that nothing is left to say."""
+    return job.finishing and job.held_as in tx.rows("job.finished_under", ids=[job.id])
 
 
 def _of_held(row: tuple[Any, ...], worker: str) -> Job:

@@ -19,7 +19,7 @@ from holdfast.worker import ledger
 from holdfast.worker.attempt import Outcome
 from holdfast.worker.breakers import Admission, SharedBreaker, shared_breaker, tell_breaker
 from holdfast.worker.crew import Crew
-from holdfast.worker.job import Job
+from holdfast.worker.job import Held, Job
 from holdfast.worker.ledger import Finished
 from holdfast.worker.settlement import Settlement, rejected
 
@@ -153,7 +153,8 @@ class Pump:
         self, tx: Tx, finished: list[Finished], settlements: list[Settlement], wants: list[tuple[str, str, int]]
     ) -> list[Claimed]:
         if self._strays:
-            ledger.release_strays(tx, self.worker, self._held_ids(finished, settlements))
+            finished, settlements = ledger.not_yet_settled(tx, self.worker, finished, settlements)
+            ledger.release_strays(tx, self.worker, self._held(finished, settlements))
         ledger.settle(tx, self.worker, finished, settlements)
         for name, stock in self._stocks.items():
             if stock.breaker is not None:
@@ -193,10 +194,10 @@ class Pump:
                 wants.append((name, ledger.LANE_ALONE, 1))
         return wants
 
-    def _held_ids(self, finished: list[Finished], settlements: list[Settlement]) -> set[str]:
-        held = {job.id for stock in self._stocks.values() for job in stock.crew.jobs()}
-        held.update(one[0].id for one in (*finished, *self._finished))
-        held.update(one.job.id for one in (*settlements, *self._settlements))
+    def _held(self, finished: list[Finished], settlements: list[Settlement]) -> set[Held]:
+        held = {job.held_as for stock in self._stocks.values() for job in stock.crew.jobs()}
+        held.update(one[0].held_as for one in (*finished, *self._finished))
+        held.update(one.job.held_as for one in (*settlements, *self._settlements))
         return held
 
     def _ahead(self, stock: Stock) -> int:

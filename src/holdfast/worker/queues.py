@@ -10,6 +10,7 @@ from holdfast.base import limits
 from holdfast.catalog import Failure
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.store import Engine, Store, Tx
+from holdfast.worker.breakers import allow_one
 from holdfast.worker.jobs import NAME_CHARS_MAX
 from holdfast.worker.ledger import LANE_WAITING
 from holdfast.worker.wake import CHANNEL
@@ -96,6 +97,13 @@ class Queues:
     def status(self, *, depth_max: int = DEPTH_MAX) -> Sequence[QueueStatus]:
         """Every queue that is registered or has unfinished jobs, by name. However deep they are, it costs little."""
         return self.store.atomic(lambda tx: _status(tx, depth_max), write=False)
+
+    def probe(self, name: str) -> bool:
+        """Let one job through an open breaker, to test; False when it is closed."""
+        probed = self.store.atomic(lambda tx: allow_one(tx, name))
+        if probed:
+            wake_workers(self.store, [name])
+        return probed
 
     def breakers(self) -> Sequence[BreakerStatus]:
         """Every breaker that has ever moved, of queues and of targets, by name."""

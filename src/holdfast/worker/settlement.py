@@ -9,7 +9,7 @@ from holdfast.base import digest, encode, limits, world
 from holdfast.catalog import Failure
 from holdfast.catalog.core import INTERNAL_ERROR
 from holdfast.catalog.durable import JOB_CANCELLED
-from holdfast.lifecycle import Answer, Cancel, RetryAfter, RetryIn, Snooze
+from holdfast.lifecycle import Cancel, HandlerAnswer, RetryAfter, RetryIn, Snooze
 from holdfast.policy import Backoff, Retry, Spread, decide
 from holdfast.worker.job import Job
 
@@ -60,7 +60,7 @@ def storable(text: object) -> str:
     return kept if kept.isascii() else kept.encode("utf-8", "replace").decode()
 
 
-def answered(job: Job, answer: Answer, duration_us: int, retry: Retry | None = None) -> Settlement:
+def answered(job: Job, answer: HandlerAnswer, duration_us: int, retry: Retry | None = None) -> Settlement:
     """The handler asked for something else than success or failure."""
     match answer:
         case Snooze(delay_s, reason):

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 LEASE_S = 10.0
 GRACE_S = 30.0
 TURN_WAIT_S = 0.25
+LOOP_END_S = 2.0
+"""So long coroutines may take to end after they were cancelled."""
 TROUBLE_S = 0.2
 """After a database failure the next turn waits so long, so that an outage is not hammered."""
 
@@ -151,7 +153,7 @@ class Worker:
         waiting = [job for crew in self._crews for job in crew.take_back()]
         self._release(waiting, "the worker stops")
         give_up_s = monotonic_s() + self._grace_s
-        while not self._pump.idle and monotonic_s() < give_up_s:
+        while not (self._pump.idle or self._fenced.is_set()) and monotonic_s() < give_up_s:
             try:
                 if not self._pump.turn():
                     self._pump.wait(0.05)
@@ -196,7 +198,9 @@ class _Loop:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._stopping = threading.Event()
         self._loop: AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
 
     def get(self) -> AbstractEventLoop:
         import asyncio
@@ -204,10 +208,29 @@ class _Loop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="holdfast-loop", daemon=True).start()
+                self._thread = threading.Thread(target=self._run, args=(self._loop,), name="holdfast-loop", daemon=True)
+                self._thread.start()
             return self._loop
 
     def stop(self) -> None:
+        """Cancel what still runs, and close the loop."""
         with self._lock:
-            if self._loop is not None:
+            if self._loop is not None and self._thread is not None:
+                self._stopping.set()
                 self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join(LOOP_END_S)
+
+    def _run(self, loop: AbstractEventLoop) -> None:
+        import asyncio
+
+        while not self._stopping.is_set():
+            try:
+                loop.run_forever()
+            except BaseException:  # noqa: BLE001, S112 - a task that a handler began tried to end the thread
+                continue
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks, timeout=LOOP_END_S))
+        loop.close()

@@ -56,7 +56,7 @@ UPDATE job
         ORDER BY priority, due_us, id LIMIT :count
         /* postgresql: FOR UPDATE SKIP LOCKED )) */ /* sqlite: ) */
 RETURNING id, token, kind, payload, attempt_count, pardon_count, attempts_max, code_counts, timeout_us,
-          last_attempt_us, tenant, trace, priority, due_us;
+          last_attempt_us, tenant, trace, priority, due_us, cancel_us;
 
 -- name: journal_claimed
 INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker)
@@ -88,17 +88,26 @@ UPDATE job
 -- Which of these were finished under the token that they were held with.
 SELECT id, token - 1 FROM job WHERE id {among: ids} AND state = 'complete';
 
+-- name: settled_since_claimed
+-- Which of these this worker has settled since it last claimed them: the turn whose reply was lost has happened.
+SELECT DISTINCT settled.subject FROM journal AS settled
+ WHERE settled.subject {among: ids} AND settled.worker = :worker AND settled.verb NOT IN ('claimed', 'settled_late')
+   AND settled.id > (SELECT max(claimed.id) FROM journal AS claimed
+                      WHERE claimed.subject = settled.subject AND claimed.verb = 'claimed'
+                        AND claimed.worker = :worker);
+
 -- name: keep_result
 -- Only just after `finish`, in the same transaction.
 UPDATE job SET result = :result WHERE id = :id AND state = 'complete';
 
 -- name: retry
 -- Back to the queue with a later due time: retry, snooze, release and reclaim differ in what they give back.
+-- That somebody asked to stop stays true: whoever claims the job next is told.
 UPDATE job
    SET state = 'queued', token = token + 1, due_us = {now_us} + :delay_us, lease_owner = NULL,
        lane = CASE WHEN :delay_us > 0 THEN 'waiting' WHEN pardon_count + :pardoned > 0 THEN 'alone' ELSE 'ready' END,
        attempt_count = attempt_count - :returned, pardon_count = pardon_count + :pardoned,
-       code_counts = COALESCE(:code_counts, code_counts), cancel_us = NULL
+       code_counts = COALESCE(:code_counts, code_counts)
  WHERE id = :id AND token = :token AND state = 'processing'
 RETURNING id;
 
@@ -123,7 +132,7 @@ SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_c
 
 -- name: cancel_queued
 UPDATE job
-   SET state = 'failed', token = token + 1, failed_us = {now_us}, unique_key = NULL,
+   SET state = 'failed', token = token + 1, failed_us = {now_us}, unique_key = NULL, cancel_us = NULL,
        error_code = :code, error_message = :message, error_technical = :technical, fingerprint = :fingerprint
  WHERE id = :id AND state = 'queued'
 RETURNING id, queue, kind, attempt_count;

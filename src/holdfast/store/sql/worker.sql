@@ -9,7 +9,14 @@ UPDATE worker SET seen_us = {now_us}, lease_until_us = {now_us} + :lease_us
 RETURNING id;
 
 -- name: leave
-DELETE FROM worker WHERE id = :id;
+-- Not while it holds a job: without this row nobody would ever take the job back.
+DELETE FROM worker WHERE id = :id AND NOT EXISTS (SELECT 1 FROM job WHERE job.lease_owner = :id);
+
+-- name: gone
+-- Who holds jobs without being registered: it was swept away in the moment of its last claim.
+SELECT DISTINCT job.lease_owner FROM job
+ WHERE job.lease_owner IS NOT NULL AND NOT EXISTS (SELECT 1 FROM worker WHERE worker.id = job.lease_owner)
+ LIMIT :count;
 
 -- name: expired
 SELECT id FROM worker WHERE lease_until_us <= {now_us} ORDER BY lease_until_us LIMIT :count
