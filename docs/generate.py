@@ -19,8 +19,9 @@ from typing import Any
 from holdfast.analysis import breaker_states, decision_order, schedule
 from holdfast.catalog import CORE
 from holdfast.guard import Link, LinkEvent, LinkVerb
-from holdfast.lifecycle import Stop
+from holdfast.lifecycle import JOB, Stop, mermaid
 from holdfast.policy import Backoff, Breaker, Budget, Concurrency, Decorrelated, RateLimit, Retry, Spread
+from holdfast.worker import NewJob, QueueSettings
 
 FOLDER = Path(__file__).parent
 PART = re.compile(r"(?P<head><!-- generated: (?P<name>[\w-]+) -->\n).*?(?P<foot><!-- end -->)", re.DOTALL)
@@ -120,6 +121,9 @@ def faults() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
+    "job-states": lambda: fenced("mermaid", mermaid(JOB)),
+    "defaults-new-job": lambda: defaults(NewJob),
+    "defaults-queue": lambda: defaults(QueueSettings),
     "breaker-states": lambda: fenced("mermaid", breaker_states()),
     "decision-order": lambda: fenced("mermaid", decision_order()),
     "schedule-exponential": lambda: fenced("text", schedule(Backoff.exponential(1), 6)),

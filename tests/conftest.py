@@ -14,6 +14,7 @@ pytest_plugins = ("holdfast.testing.pytest_postgres",)
 
 ENGINES = ("sqlite", "postgresql")
 TEMPLATE = "holdfast_template"
+MIGRATIONS = "holdfast_migration"
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +39,32 @@ def postgres_template(postgres_server: PostgresAddress, worker_id: str) -> str:
     return name
 
 
+@pytest.fixture(scope="session")
+def recycled_dsn(postgres_server: PostgresAddress, postgres_template: str, worker_id: str) -> str:
+    """A database that one test after another uses: to empty it takes a tenth of the time that a new one takes."""
+    return postgres_server.create_database(f"recycled_{worker_id}", template=postgres_template)
+
+
+@pytest.fixture
+def emptied_dsn(recycled_dsn: str) -> Iterator[str]:
+    """A database with our schema and nothing else; whoever is still connected to it after the test is put out."""
+    import psycopg
+
+    ours = f"SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> '{MIGRATIONS}'"
+    with psycopg.connect(recycled_dsn, autocommit=True) as connection:
+        before = {name for (name,) in connection.execute(ours)}
+    yield recycled_dsn
+    with psycopg.connect(recycled_dsn, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        after = {name for (name,) in connection.execute(ours)}
+        for name in after - before:
+            connection.execute(f'DROP TABLE "{name}" CASCADE')
+        connection.execute(f"TRUNCATE {', '.join(sorted(before))} RESTART IDENTITY")
+
+
 @pytest.fixture(params=ENGINES)
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a fresh database with our schema, on each engine in turn."""
@@ -47,7 +74,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         store.migrate()
         store.close()
         return url
-    return str(request.getfixturevalue("postgres_dsn"))
+    return str(request.getfixturevalue("emptied_dsn"))
 
 
 @pytest.fixture

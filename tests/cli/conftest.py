@@ -154,3 +154,9 @@ def in_state(store: Store) -> Callable[[str, str], None]:
         wait_until(lambda: jobs.show(job_id)["state"] == state, within_s=END_S_MAX, what=f"{job_id} is {state}")
 
     return waiting
+
+
+@pytest.fixture
+def hand_on() -> type[Hand]:
+    """Makes the command on any database."""
+    return Hand

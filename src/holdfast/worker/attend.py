@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from holdfast.catalog import Failure
-from holdfast.store import Store
+from holdfast.store import Store, Tx
 from holdfast.worker import ledger
 from holdfast.worker.lifeline import Ask, Lifeline
 from holdfast.worker.signals import STOPPING, Bell, Words
@@ -51,6 +51,7 @@ def attend(
         while not worker.join(0):
             asked.listen(STOPPING_LOOK_S if stopping else LOOK_S)
             if asked.leave:
+                worker.stop()
                 _give_back(store, worker)
                 return Ended.LEFT
             if asked.stop and not stopping:
@@ -89,10 +90,17 @@ class _Asked:
 
 
 def _give_back(store: Store, worker: Worker) -> None:
-    """Release every job that is held; a handler that goes on holds a token that no longer counts."""
+    """Release every job that is held; a handler that goes on holds a token that no longer counts.
+
+    The lease itself is left to run out: should a claim be under way this very moment, others find its jobs then.
+    """
     held_by = worker.id
+
+    def phase(tx: Tx) -> None:
+        held = [ledger._of_held(row, held_by) for row in tx.rows("job.held", owner=held_by)]
+        ledger.release(tx, held_by, held, "the worker was told to leave at once")
+
     try:
-        store.atomic(lambda tx: ledger.release_strays(tx, held_by, set()), repeatable=True)
-        store.single("worker.leave", id=held_by, repeatable=True)
+        store.atomic(phase, repeatable=True)
     except Failure:
         return  # the lease runs out, and others take the jobs back

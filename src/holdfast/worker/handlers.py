@@ -34,6 +34,7 @@ class QueueSettings:
     """How a worker serves one queue."""
 
     name: str = DEFAULT_QUEUE
+    """Which queue."""
     concurrency: int = 10
     """So many jobs run at once in this process."""
     breaker: Breaker | None = None

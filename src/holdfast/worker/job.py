@@ -18,11 +18,15 @@ class NewJob:
     """Work to be done once, later, by whichever worker has time."""
 
     kind: str
+    """Which handler does it."""
     payload: Json = None
+    """What the handler is given; anything JSON can say."""
     queue: str = DEFAULT_QUEUE
+    """Where it waits."""
     priority: int = 0
     """Lower goes first."""
     delay_s: float = 0.0
+    """Not before so many seconds from now."""
     dedupe_key: str | None = None
     """While a job with this key is queued, processing or complete, it is returned instead of a second one."""
     unique_s: float | None = None
@@ -30,7 +34,9 @@ class NewJob:
     attempts: int | None = None
     """All attempts, instead of the handler's own rule."""
     timeout_s: float | None = None
+    """How long one attempt may take, instead of the handler's own limit."""
     tenant: str = ""
+    """Whose it is; dedupe keys of different tenants do not meet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,168 @@
+"""How values and tables are shown, and how spans are written."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from typer.testing import CliRunner
+
+from holdfast.cli.command import application
+from holdfast.cli.output import document, masked
+from holdfast.cli.table import Cell, Column, plain_lines, print_table
+from holdfast.cli.wording import age, clean, cut, moment, moment_of, seconds_of, span
+
+NOW_US = 1_800_000_000_000_000
+COLUMNS = (Column("id"), Column("count", right=True), Column("when"), Column("message", cuttable=True))
+ROW = ("0198c0de-0000-7000-8000-000000000000", 3, Cell("2026-03-01T12:30:00+01:00 (3 min ago)", "3 min ago"), "m" * 50)
+
+
+def on_terminal(width: int, rows: list[Any]) -> list[str]:
+    console = Console(file=StringIO(), width=width, force_terminal=True, color_system=None, highlight=False)
+    print_table(console, COLUMNS, rows)
+    assert isinstance(console.file, StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["password", "PASSWORD", "db_password", "accessToken", "access-token", "tokens", "client_secret", "Authorization",
+     "api_key", "apiKey", "APIKey", "X-Api-Key", "apikey", "credentials", "private_key"],
+)  # fmt: skip
+def test_what_a_key_gives_away_is_masked(key: str) -> None:
+    assert masked({"a": [{key: "hush"}]}) == {"a": [{key: "***"}]}
+
+
+@pytest.mark.parametrize("key", ["key", "max_tokens", "tokenizer", "secretary", "api", "keyword", "passport"])
+def test_what_only_looks_alike_is_shown(key: str) -> None:
+    assert masked({key: 5}) == {key: 5}
+
+
+def test_a_secret_that_is_a_structure_is_masked_whole() -> None:
+    assert masked({"credentials": {"user": "ann", "pin": 1}}) == {"credentials": "***"}
+
+
+def test_a_record_is_shown_with_times_in_utc_and_spans_in_seconds() -> None:
+    record = {
+        "at_us": 0,
+        "due_us": None,
+        "duration_us": 1_500_000,
+        "payload": '{"token":"x"}',
+        "breaker": {"opened_us": 1},
+    }
+    assert document(record) == {
+        "at": "1970-01-01T00:00:00Z",
+        "due_at": None,
+        "duration_s": 1.5,
+        "payload": {"token": "***"},
+        "breaker": {"opened_at": "1970-01-01T00:00:00.000001Z"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.0, "now"), (5, "5 s ago"), (90, "90 s ago"), (180, "3 min ago"), (7_200, "2 h ago"), (-7_200, "in 2 h"),
+     (3 * 86_400, "3 d ago")],
+)  # fmt: skip
+def test_an_age_is_told_in_its_largest_unit(seconds: float, said: str) -> None:
+    assert age(NOW_US - int(seconds * 1_000_000), NOW_US) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(None, ""), (0.0005, "0.5 ms"), (1.234, "1.2 s"), (61.0, "61 s"), (600.0, "10 min")]
+)
+def test_a_span_is_told_in_its_largest_unit(seconds: float | None, said: str) -> None:
+    assert span(seconds) == said
+
+
+def test_a_moment_names_its_zone() -> None:
+    assert datetime.fromisoformat(moment(NOW_US)) == datetime.fromtimestamp(NOW_US / 1_000_000, UTC)
+
+
+@given(st.text())
+def test_nothing_from_outside_steers_the_terminal(text: str) -> None:
+    assert clean(text).isprintable() or " " in clean(text) or clean(text) == ""
+    assert not set(clean(text)) & set("\x1b\x07\r\n\t\x9b\u202e\u2028")
+
+
+@given(st.text(), st.integers(1, 50))
+def test_a_cut_text_is_never_longer_than_allowed(text: str, most: int) -> None:
+    assert len(cut(text, most)) <= most
+    assert cut(text, most) == text or cut(text, most).endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("1.5s", 1.5), ("5m", 300), ("5 min", 300), ("2h", 7_200), ("1d", 86_400)]
+)
+def test_spans_are_read(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+    assert moment_of(text, NOW_US) == datetime.fromtimestamp(NOW_US / 1_000_000, UTC) - timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5", "5w", "1e9", "nan", "٣"])
+def test_what_is_no_span_is_refused_with_the_forms_that_are(text: str) -> None:
+    with pytest.raises(ValueError, match="90, 5m, 2h, 1d"):
+        seconds_of(text)
+
+
+@pytest.mark.parametrize("text", ["soon", "99999999999d", "2026-13-01"])
+def test_what_is_no_moment_is_refused_with_the_forms_that_are(text: str) -> None:
+    with pytest.raises(ValueError, match="2026-03-01T12:30"):
+        moment_of(text, NOW_US)
+
+
+def test_a_wide_terminal_gets_everything() -> None:
+    head, rule, row = on_terminal(160, [ROW])
+    assert head.split() == ["id", "count", "when", "message"]
+    assert set(rule) == {"─"}
+    assert row.endswith("m" * 50)
+    assert "2026-03-01T12:30:00+01:00 (3 min ago)" in row
+
+
+def test_a_middling_terminal_gets_short_times_and_cut_texts() -> None:
+    _, _, row = on_terminal(90, [ROW])
+    assert len(row) <= 90
+    assert "2026" not in row
+    assert "3 min ago" in row
+    assert row.endswith("m…")
+    assert ROW[0] in row
+
+
+def test_a_narrow_terminal_gets_a_few_lines_for_each_row() -> None:
+    lines = on_terminal(40, [ROW, ROW])
+    assert lines.count(ROW[0]) == 2
+    assert lines[1].startswith("  count 3 · when 3 min ago")
+    assert all(len(line) <= 40 for line in lines)
+
+
+def test_square_brackets_are_text_and_wide_letters_are_aligned() -> None:
+    rows = [("[bold]a", 1, None, "日本語"), ("b", 20, None, "x")]
+    assert "[bold]a" in "\n".join(on_terminal(80, rows))
+    plain = list(plain_lines((Column("name"), Column("count", right=True)), [("日本", 1), ("b", 20)]))
+    assert plain == ["NAME  COUNT", "日本      1", "b        20"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["migrate"],
+        ["worker"],
+        ["workers"],
+        *(["jobs", verb] for verb in ("list", "show", "enqueue", "cancel", "revive", "discard")),
+        *(["dead", verb] for verb in ("list", "groups", "show", "revive", "discard")),
+        *(["queues", verb] for verb in ("status", "pause", "resume")),
+    ],
+    ids=" ".join,
+)
+def test_every_command_explains_itself_with_examples(words: list[str]) -> None:
+    ended = CliRunner().invoke(application, [*words, "--help"], env={"COLUMNS": "160", "TERM": "dumb"})
+    assert ended.exit_code == 0
+    assert "Examples" in ended.stdout
+    assert f"holdfast {' '.join(words)}" in ended.stdout.partition("Examples")[2]
+    assert "--database" in ended.stdout
+    assert "--json" in ended.stdout
