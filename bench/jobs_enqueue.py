@@ -10,29 +10,29 @@ from bench.table import Row
 
 CALLERS = 100
 ROUNDS = 3
-SLOW = {"oban": 5, "procrastinate": 10}
-"""These get so many times fewer jobs."""
+SECONDS, SECONDS_QUICK = 1.5, 0.5
+"""So long each contender enqueues in each round."""
 OF_COMMIT_MIN = 0.75
 TOGETHER_MIN = 30_000
 OF_PGQUEUER_BULK_MIN = 2.0
 
 
 def enqueue_rows(bench: Bench, quick: bool) -> list[Row]:
-    singly = _measured(bench, "singly", 500 if quick else 4_000, quick)
+    singly = _measured(bench, "singly", quick)
     rows = rate_rows(
         "PostgreSQL: enqueue, one at a time",
         singly,
         "jobs/s",
         {OURS: at_least(OF_COMMIT_MIN, singly.ratio(OURS, RAW), "× raw SQL")},
     )
-    together = _measured(bench, "together", 5_000 if quick else 40_000, quick, CALLERS)
+    together = _measured(bench, "together", quick, CALLERS)
     rows += rate_rows(
         f"PostgreSQL: enqueue, {CALLERS} callers at once (raw SQL: 10 connections)",
         together,
         "jobs/s",
         {OURS: at_least(TOGETHER_MIN, together.best.get(OURS), "jobs/s")},
     )
-    bulk = _measured(bench, "bulk", 10_000 if quick else 100_000, quick)
+    bulk = _measured(bench, "bulk", quick)
     rows += rate_rows(
         "PostgreSQL: enqueue, 1,000 in a call",
         bulk,
@@ -42,10 +42,12 @@ def enqueue_rows(bench: Bench, quick: bool) -> list[Row]:
     return rows
 
 
-def _measured(bench: Bench, command: str, jobs: int, quick: bool, *numbers: int) -> Figures:
+def _measured(bench: Bench, command: str, quick: bool, *numbers: int) -> Figures:
+    milliseconds = int(1_000 * (SECONDS_QUICK if quick else SECONDS))
+
     def measure(name: str) -> float:
         with bench.database(name) as address:
-            rate = float(ask(name, command, address, jobs // SLOW.get(name, 1), *numbers))
+            rate = float(ask(name, command, address, milliseconds, *numbers))
         progress(f"enqueue {command}, {name}: {rate:,.0f} jobs/s")
         return rate
 

@@ -12,7 +12,7 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from itertools import count
@@ -41,21 +41,22 @@ def prepare(contender: Contender, address: str) -> dict[str, Any]:
     return {"unfinished": contender.unfinished}
 
 
-def fill(contender: Contender, address: str, jobs: int) -> float:
-    """As many jobs as were asked for and no more: bulk's warm-up is taken into account."""
-    return contender.bulk(address, _batches(jobs - 1))
+def fill(contender: Contender, address: str, jobs: int) -> int:
+    payloads = [f"payload-{number}" for number in range(jobs)]
+    contender.fill(address, [payloads[start : start + BATCH] for start in range(0, jobs, BATCH)])
+    return jobs
 
 
-def singly(contender: Contender, address: str, jobs: int) -> float:
-    return jobs / contender.singly(address, _payloads(jobs))
+def singly(contender: Contender, address: str, milliseconds: int) -> float:
+    return contender.singly(address, milliseconds / 1_000)
 
 
-def together(contender: Contender, address: str, jobs: int, callers: int) -> float:
-    return jobs / contender.together(address, _payloads(jobs), callers)
+def together(contender: Contender, address: str, milliseconds: int, callers: int) -> float:
+    return contender.together(address, milliseconds / 1_000, callers)
 
 
-def bulk(contender: Contender, address: str, jobs: int) -> float:
-    return jobs / contender.bulk(address, _batches(jobs))
+def bulk(contender: Contender, address: str, milliseconds: int) -> float:
+    return contender.bulk(address, milliseconds / 1_000, BATCH)
 
 
 def work(contender: Contender, address: str) -> None:
@@ -124,15 +125,6 @@ def _at_the_gate() -> None:
 
 def _tell(line: str) -> None:
     os.write(1, f"{line}\n".encode())
-
-
-def _payloads(jobs: int) -> Sequence[str]:
-    return [f"payload-{number}" for number in range(jobs)]
-
-
-def _batches(jobs: int) -> Sequence[Sequence[str]]:
-    payloads = _payloads(jobs)
-    return [payloads[start : start + BATCH] for start in range(0, jobs, BATCH)]
 
 
 COMMANDS: dict[str, Callable[..., Any]] = {

@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 
+from bench.jobs_enqueue import SECONDS, SECONDS_QUICK
 from bench.jobs_process import POLL_S, Unavailable, ask, crew
 from bench.jobs_rows import OURS, Figures, announce, at_least, in_turns, missing_row, progress, rate_rows, ratio_row
 from bench.table import Asked, Row
@@ -87,14 +88,13 @@ def _drain_rows(files: Files, quick: bool) -> list[Row]:
 
 def _enqueue_rows(files: Files, quick: bool) -> list[Row]:
     rows = []
-    for command, words, jobs in (("singly", "one at a time", 3_000), ("bulk", "1,000 in a call", 60_000)):
+    milliseconds = int(1_000 * (SECONDS_QUICK if quick else SECONDS))
+    for command, words in (("singly", "one at a time"), ("bulk", "1,000 in a call")):
         group = f"SQLite: enqueue, {words}"
 
-        def measure(name: str, command: str = command, jobs: int = jobs) -> float:
-            # Some have no call for many: they would take minutes for as many jobs.
-            share = jobs // (10 if command == "bulk" and name in {"huey", "persist_queue"} else 1)
+        def measure(name: str, command: str = command) -> float:
             with files.file(name) as address:
-                rate = float(ask(name, command, address, share // (6 if quick else 1)))
+                rate = float(ask(name, command, address, milliseconds))
             progress(f"SQLite, enqueue {command}, {name}: {rate:,.0f} jobs/s")
             return rate
 
@@ -115,7 +115,7 @@ def _crowd_rows(files: Files, quick: bool) -> list[Row]:
     group = "SQLite: two workers and two enqueuing processes on one file"
     jobs = (JOBS_QUICK if quick else JOBS)[OURS]
     try:
-        rate, locked = _crowded(files, jobs, jobs // 20)
+        rate, locked = _crowded(files, jobs, int(1_000 * (SECONDS_QUICK if quick else SECONDS)))
     except Unavailable as reason:
         announce(f"{group}: {reason}")
         return [missing_row(group, OURS, str(reason))]
@@ -131,18 +131,18 @@ def _crowd_rows(files: Files, quick: bool) -> list[Row]:
     ]
 
 
-def _crowded(files: Files, jobs: int, extra: int) -> tuple[float, int]:
+def _crowded(files: Files, jobs: int, milliseconds: int) -> tuple[float, int]:
+    """Jobs done per second of those that were there before, and how often somebody was told."""
     locked = 0
     with files.file(OURS, jobs) as address, crew(OURS, address, 2) as workers, ThreadPoolExecutor(ENQUEUERS) as pool:
         workers.go()
-        asked = [pool.submit(ask, OURS, "singly", address, extra) for _ in range(ENQUEUERS)]
+        asked = [pool.submit(ask, OURS, "singly", address, milliseconds) for _ in range(ENQUEUERS)]
         while not all(answer.done() for answer in asked):
             workers.listen(POLL_S)
-        whole = jobs + ENQUEUERS * extra
-        taken_s = workers.drained(whole, files.unfinished(OURS, address), within_s=WITHIN_S)
+        taken_s = workers.drained(jobs, files.unfinished(OURS, address), within_s=WITHIN_S)
         locked += sum(_is_locked(answer.exception()) for answer in asked)
         locked += sum(worker.complaints(LOCKED) for worker in workers.workers)
-    return whole / taken_s, locked
+    return jobs / taken_s, locked
 
 
 def _is_locked(error: BaseException | None) -> int:

@@ -19,7 +19,28 @@ WARM_PAYLOAD = "warm"
 
 Handled = Callable[[str], None]
 """What a handler calls with its payload: it counts, and tells the measuring process."""
-Send = Callable[[str], None]
+Send = Callable[[str], object]
+
+
+class Watch:
+    """How long one caller has been at it, and how many jobs it has made."""
+
+    def __init__(self, seconds: float) -> None:
+        self._started = perf_counter()
+        self._seconds = seconds
+        self.sent = 0
+
+    @property
+    def running(self) -> bool:
+        return perf_counter() - self._started < self._seconds
+
+    @property
+    def rate(self) -> float:
+        return self.sent / (perf_counter() - self._started)
+
+    def payload(self) -> str:
+        self.sent += 1
+        return f"payload-{self.sent}"
 
 
 class Contender(ABC):
@@ -37,16 +58,20 @@ class Contender(ABC):
         """Be a worker until the process is ended; call `ready` when all is imported and nothing claimed."""
 
     @abstractmethod
-    def singly(self, address: str, payloads: Sequence[str]) -> float:
-        """Enqueue one after another; seconds."""
+    def singly(self, address: str, seconds: float) -> float:
+        """Enqueue one after another for so long; jobs per second."""
 
     @abstractmethod
-    def together(self, address: str, payloads: Sequence[str], callers: int) -> float:
-        """Enqueue from so many concurrent callers, each one job at a time; seconds."""
+    def together(self, address: str, seconds: float, callers: int) -> float:
+        """Enqueue from so many concurrent callers, each one job at a time; jobs per second."""
 
     @abstractmethod
-    def bulk(self, address: str, batches: Sequence[Sequence[str]]) -> float:
-        """Enqueue batch by batch; seconds."""
+    def bulk(self, address: str, seconds: float, size: int) -> float:
+        """Enqueue batches of this size for so long; jobs per second."""
+
+    @abstractmethod
+    def fill(self, address: str, batches: Sequence[Sequence[str]]) -> None:
+        """Enqueue exactly these."""
 
     @abstractmethod
     def sender(self, address: str) -> AbstractContextManager[Send]:
@@ -67,39 +92,47 @@ class SyncContender(Contender):
     def client(self, address: str) -> AbstractContextManager[Client]:
         """An open client; threads may share it."""
 
-    def singly(self, address: str, payloads: Sequence[str]) -> float:
+    def singly(self, address: str, seconds: float) -> float:
         with self.sender(address) as send:
-            started = perf_counter()
-            for payload in payloads:
-                send(payload)
-            return perf_counter() - started
+            watch = Watch(seconds)
+            while watch.running:
+                send(watch.payload())
+            return watch.rate
 
-    def together(self, address: str, payloads: Sequence[str], callers: int) -> float:
+    def together(self, address: str, seconds: float, callers: int) -> float:
         with self.client(address) as client:
             client.one(WARM_PAYLOAD)
             gate = threading.Barrier(callers + 1)
+            watches: list[Watch] = []
 
-            def call(share: Sequence[str]) -> None:
+            def call() -> None:
                 gate.wait()
-                for payload in share:
-                    client.one(payload)
+                watch = Watch(seconds)
+                while watch.running:
+                    client.one(watch.payload())
+                watches.append(watch)
 
-            threads = [threading.Thread(target=call, args=(payloads[n::callers],)) for n in range(callers)]
+            threads = [threading.Thread(target=call) for _ in range(callers)]
             for thread in threads:
                 thread.start()
             gate.wait()
             started = perf_counter()
             for thread in threads:
                 thread.join()
-            return perf_counter() - started
+            return sum(watch.sent for watch in watches) / (perf_counter() - started)
 
-    def bulk(self, address: str, batches: Sequence[Sequence[str]]) -> float:
+    def bulk(self, address: str, seconds: float, size: int) -> float:
         with self.client(address) as client:
             client.many([WARM_PAYLOAD])
-            started = perf_counter()
+            watch = Watch(seconds)
+            while watch.running:
+                client.many([watch.payload() for _ in range(size)])
+            return watch.rate
+
+    def fill(self, address: str, batches: Sequence[Sequence[str]]) -> None:
+        with self.client(address) as client:
             for batch in batches:
                 client.many(batch)
-            return perf_counter() - started
 
     @contextmanager
     def sender(self, address: str) -> Iterator[Send]:
@@ -123,29 +156,46 @@ class AsyncContender(Contender):
     def client(self, address: str) -> AbstractAsyncContextManager[AsyncClient]:
         """An open client; tasks may share it."""
 
-    def singly(self, address: str, payloads: Sequence[str]) -> float:
-        async def calls(client: AsyncClient) -> None:
-            for payload in payloads:
-                await client.one(payload)
+    def singly(self, address: str, seconds: float) -> float:
+        return self.together(address, seconds, 1)
 
-        return self._timed(address, calls)
+    def together(self, address: str, seconds: float, callers: int) -> float:
+        async def call(client: AsyncClient, watch: Watch) -> None:
+            while watch.running:
+                await client.one(watch.payload())
 
-    def together(self, address: str, payloads: Sequence[str], callers: int) -> float:
-        async def caller(client: AsyncClient, share: Sequence[str]) -> None:
-            for payload in share:
-                await client.one(payload)
+        async def inside() -> float:
+            async with self.client(address) as client:
+                for _ in range(WARM_CALLS):
+                    await client.one(WARM_PAYLOAD)
+                watches = [Watch(seconds) for _ in range(callers)]
+                started = perf_counter()
+                await asyncio.gather(*(call(client, watch) for watch in watches))
+                return sum(watch.sent for watch in watches) / (perf_counter() - started)
 
-        async def calls(client: AsyncClient) -> None:
-            await asyncio.gather(*(caller(client, payloads[n::callers]) for n in range(callers)))
+        with runner() as loop:
+            return loop.run(inside())
 
-        return self._timed(address, calls)
+    def bulk(self, address: str, seconds: float, size: int) -> float:
+        async def inside() -> float:
+            async with self.client(address) as client:
+                await client.many([WARM_PAYLOAD])
+                watch = Watch(seconds)
+                while watch.running:
+                    await client.many([watch.payload() for _ in range(size)])
+                return watch.rate
 
-    def bulk(self, address: str, batches: Sequence[Sequence[str]]) -> float:
-        async def calls(client: AsyncClient) -> None:
-            for batch in batches:
-                await client.many(batch)
+        with runner() as loop:
+            return loop.run(inside())
 
-        return self._timed(address, calls)
+    def fill(self, address: str, batches: Sequence[Sequence[str]]) -> None:
+        async def inside() -> None:
+            async with self.client(address) as client:
+                for batch in batches:
+                    await client.many(batch)
+
+        with runner() as loop:
+            loop.run(inside())
 
     @contextmanager
     def sender(self, address: str) -> Iterator[Send]:
@@ -156,17 +206,6 @@ class AsyncContender(Contender):
                 loop.run(_awaited(client.one(WARM_PAYLOAD)))
             yield lambda payload: loop.run(_awaited(client.one(payload)))
             loop.run(opened.__aexit__(None, None, None))
-
-    def _timed(self, address: str, calls: Callable[[AsyncClient], Awaitable[None]]) -> float:
-        async def inside() -> float:
-            async with self.client(address) as client:
-                await client.one(WARM_PAYLOAD)
-                started = perf_counter()
-                await calls(client)
-                return perf_counter() - started
-
-        with runner() as loop:
-            return loop.run(inside())
 
 
 def runner() -> asyncio.Runner:

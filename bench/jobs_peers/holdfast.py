@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -10,7 +9,7 @@ from bench.jobs_peers.contender import Client, Handled, SyncContender
 from holdfast.store import Store
 from holdfast.worker import Handlers, Job, Jobs, NewJob, QueueSettings, Worker
 
-CONCURRENCY = int(os.environ.get("HOLDFAST_BENCH_CONCURRENCY", "10"))
+CONCURRENCY = 10
 KIND = "noop"
 
 

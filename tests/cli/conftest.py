@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
 from typer.testing import CliRunner
 
 from holdfast.cli.command import application
 from holdfast.store import Store
-from holdfast.testing.processes import wait_until
-from holdfast.worker import Jobs
 
 COMMAND = (sys.executable, "-m", "holdfast.cli")
 END_S_MAX = 30.0
@@ -115,7 +112,7 @@ class Hand:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def __call__(self, *words: str, given: str | None = None) -> Result:
+    def __call__(self, *words: str, given: str | None = None) -> Any:
         return CliRunner().invoke(application, list(words), input=given, env={"HOLDFAST_DATABASE": self.url})
 
     def answer(self, *words: str, given: str | None = None) -> str:
@@ -143,17 +140,6 @@ def hand(database_url: str) -> Hand:
 def quick(sqlite_url: str) -> Hand:
     """The command on SQLite alone."""
     return Hand(sqlite_url)
-
-
-@pytest.fixture
-def in_state(store: Store) -> Callable[[str, str], None]:
-    """Waits until a job is in a state."""
-    jobs = Jobs(store)
-
-    def waiting(job_id: str, state: str) -> None:
-        wait_until(lambda: jobs.show(job_id)["state"] == state, within_s=END_S_MAX, what=f"{job_id} is {state}")
-
-    return waiting
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,15 @@ Start = Callable[..., Any]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A database without any table, on each engine."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'new' / 'empty.db'}"
+        yield f"sqlite:///{tmp_path / 'new' / 'empty.db'}"
+        return
     server = request.getfixturevalue("postgres_server")
     name = f"empty_{REAL.token_bytes(8).hex()}"
-    request.addfinalizer(lambda: server.drop_database(name))
-    return str(server.create_database(name))
+    yield server.create_database(name)
+    server.drop_database(name)
 
 
 def test_ten_processes_that_migrate_at_once_run_each_migration_once(start: Start, empty_url: str) -> None:

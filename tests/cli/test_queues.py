@@ -54,3 +54,7 @@ def test_workers_tells_who_holds_what_and_for_how_long(hand: Any, store: Store) 
     finally:
         worker.stop()
         worker.join(WITHIN_S)
+
+
+def test_a_probe_says_when_the_breaker_is_closed(hand: Any) -> None:
+    assert hand.answer("queues", "probe", "mail") == "The breaker of mail is closed.\n"

@@ -5,11 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from holdfast.cli.output import note, refuse, say, say_json
 from holdfast.worker.dead import DeadLetters
@@ -54,6 +51,9 @@ def _ask(bulk: Bulk, count: int) -> None:
 
 
 def _run(bulk: Bulk, wanted: DeadFilter, reason: str | None, count: int) -> Done:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),
@@ -69,9 +69,9 @@ def _run(bulk: Bulk, wanted: DeadFilter, reason: str | None, count: int) -> Done
         def show(so_far: Done) -> None:
             bar.update(task, total=max(so_far.total, 1), completed=so_far.done + so_far.refused)
 
-        done: Any = bulk.act(wanted, reason=reason, progress=show)
+        done = bulk.act(wanted, reason=reason, progress=show)
         show(done)
-    return Done(done.total, done.done, done.refused)
+    return done
 
 
 def _letters(count: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -39,6 +38,8 @@ application = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version  # few ask; it takes longer to load than all of Holdfast
+
         typer.echo(f"holdfast {version('holdfast')}")
         raise typer.Exit
 
@@ -101,5 +102,6 @@ _group(
         "status": (queues.status, queues.EXAMPLES["status"]),
         "pause": (queues.pause, queues.EXAMPLES["pause"]),
         "resume": (queues.resume, queues.EXAMPLES["resume"]),
+        "probe": (queues.probe, queues.EXAMPLES["probe"]),
     },
 )

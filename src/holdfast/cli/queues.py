@@ -1,4 +1,4 @@
-"""`holdfast queues`: how deep, how late, whether they are held; pause and resume."""
+"""`holdfast queues`: how deep, how late, whether they are held; pause, resume, probe."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ EXAMPLES = {
     "status": (("holdfast queues status", "every queue"),),
     "pause": (('holdfast queues pause mail --reason "provider is down"', "let no job of the queue start"),),
     "resume": (("holdfast queues resume mail", "let jobs start again"),),
+    "probe": (("holdfast queues probe mail", "let one job through an open breaker"),),
 }
 COLUMNS = (
     Column("queue", cuttable=True),
@@ -76,6 +77,16 @@ def resume(name: Name, database: DatabaseUrl = None, as_json: AsJson = False) ->
             say_json({"queue": name, "paused": False, "resumed": resumed})
         else:
             say(f"Resumed {clean(name)}." if resumed else f"{clean(name)} was not paused.")
+
+
+def probe(name: Name, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
+    """Let one job through the queue's open breaker, to test whether its target works again."""
+    with opened(database) as store:
+        probed = Queues(store).probe(name)
+        if as_json:
+            say_json({"queue": name, "probed": probed})
+        else:
+            say(f"One job of {clean(name)} may try." if probed else f"The breaker of {clean(name)} is closed.")
 
 
 def _record(one: QueueStatus) -> dict[str, object]:

@@ -7,15 +7,16 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
-from rich import box
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from holdfast.cli.wording import CELL_CHARS_MAX, age, clean, cut, moment
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 GAP = "  "
 CUT_CHARS_MIN = 12
@@ -61,6 +62,8 @@ def say_table(columns: Sequence[Column], rows: Sequence[Sequence[Given]], *, emp
     if not rows:
         typer.echo(empty, err=True)
     elif sys.stdout.isatty():
+        from rich.console import Console  # only a terminal needs it
+
         print_table(Console(highlight=False), columns, rows)
     else:
         for line in plain_lines(columns, rows):
@@ -78,6 +81,8 @@ def plain_lines(columns: Sequence[Column], rows: Sequence[Sequence[Given]]) -> I
 
 def print_table(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[Given]]) -> None:
     """Print the widest form that fits the terminal."""
+    from rich.text import Text
+
     for short in (False, True):
         texts = [[_text(given, short=short) for given in row] for row in rows]
         widths = _shrunk(columns, _widths(columns, texts), console.width)
@@ -91,6 +96,10 @@ def print_table(console: Console, columns: Sequence[Column], rows: Sequence[Sequ
 
 
 def _ruled(columns: Sequence[Column], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column, width in zip(columns, widths, strict=True):
         table.add_column(

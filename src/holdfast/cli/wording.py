@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from datetime import UTC, datetime, timedelta
 
 MORE = "…"
@@ -11,7 +10,7 @@ CELL_CHARS_MAX = 60
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0))
 _WRITTEN = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|)\Z")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|)\Z", re.ASCII)
 
 
 def moment(at_us: int | None) -> str:
@@ -44,7 +43,9 @@ def span(seconds: float | None) -> str:
 
 def clean(text: str) -> str:
     """One line without control characters: what others wrote must not move the cursor or ring the bell."""
-    return "".join(" " if letter in "\n\r\t" else letter if _harmless(letter) else "�" for letter in text)
+    if text.isprintable():
+        return text
+    return "".join(" " if letter.isspace() else letter if letter.isprintable() else "�" for letter in text)
 
 
 def cut(text: str, chars_max: int = CELL_CHARS_MAX) -> str:
@@ -78,8 +79,3 @@ def moment_of(text: str, now_us: int) -> datetime:
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
         raise ValueError(f"{text!r} is no moment; write how long ago (30m, 2h, 1d) or 2026-03-01T12:30") from None
-
-
-def _harmless(letter: str) -> bool:
-    # Cc are control characters, Cf reorder text, Cs cannot be written, Zl and Zp break lines.
-    return unicodedata.category(letter) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -40,7 +41,7 @@ QueueWords = Annotated[
     typer.Option(
         "--queue",
         metavar="NAME[:CONCURRENCY]",
-        help="A queue to serve; may be given again. Without it default:10.",
+        help="A queue to serve; may be given again. Without it, what the handlers declare, or default:10.",
         show_default=False,
     ),
 ]
@@ -86,8 +87,9 @@ def _run(
     as_json: bool,
 ) -> None:
     with opened(database, create=True) as store:
-        here = Worker(store, handlers, queues=settings, lease_s=lease_s, grace_s=grace_s)
-        queues = ", ".join(f"{one.name}:{one.concurrency}" for one in settings)
+        served = _served(handlers, settings)
+        here = Worker(store, handlers, queues=served, lease_s=lease_s, grace_s=grace_s)
+        queues = ", ".join(f"{one.name}:{one.concurrency}" for one in served)
         works = f"process {os.getpid()} works on {queues} at {store.address}"
         ended = attend(store, here, line, started=lambda: _log("started", works, as_json=as_json))
         _log(ended.value, f"process {os.getpid()} {ENDS[ended]}", as_json=as_json)
@@ -128,7 +130,14 @@ def _settings(words: list[str]) -> list[QueueSettings]:
             raise refuse(f"--queue {word}: {invalid}") from None
         if [one.name for one in settings].count(settings[-1].name) > 1:
             raise refuse(f"--queue {settings[-1].name} is given twice")
-    return settings or [QueueSettings()]
+    return settings
+
+
+def _served(handlers: Handlers, settings: list[QueueSettings]) -> list[QueueSettings]:
+    """The queues asked for, or those of the handlers; a breaker that the handlers declare for a queue stays on it."""
+    declared = {one.name: one for one in handlers.queues}
+    asked = [replace(declared.get(one.name, one), concurrency=one.concurrency) for one in settings]
+    return asked or list(handlers.queues)
 
 
 def _handlers(where: str) -> Handlers:

@@ -78,7 +78,7 @@ def translate(name: str, text: str, engine: Engine, *, database_clock: bool) -> 
         StatementInvalid: something in braces is none of the notations.
     """
     text = _ENGINE_CLAUSE.sub(lambda found: found[2] if found[1] == engine else "", text)
-    text = _without_comments(text).strip().removesuffix(";")
+    text = _without_comments(text).strip().removesuffix(";").rstrip()
     text, clocked = _with_clock(text, engine, database_clock=database_clock)
     lists = tuple(dict.fromkeys(found[1] for found in _AMONG.finditer(text)))
     text = _AMONG.sub(lambda found: _among(found[1], engine), text)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from holdfast.catalog import Failure
-from holdfast.store import Store, Tx
+from holdfast.store import Store
 from holdfast.worker import ledger
 from holdfast.worker.lifeline import Ask, Lifeline
 from holdfast.worker.signals import STOPPING, Bell, Words
@@ -96,11 +96,8 @@ def _give_back(store: Store, worker: Worker) -> None:
     """
     held_by = worker.id
 
-    def phase(tx: Tx) -> None:
-        held = [ledger._of_held(row, held_by) for row in tx.rows("job.held", owner=held_by)]
-        ledger.release(tx, held_by, held, "the worker was told to leave at once")
-
+    reason = "the worker was told to leave at once"
     try:
-        store.atomic(phase, repeatable=True)
+        store.atomic(lambda tx: ledger.release_all(tx, held_by, reason), repeatable=True)
     except Failure:
         return  # the lease runs out, and others take the jobs back

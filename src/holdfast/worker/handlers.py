@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from holdfast.base import Json
 from holdfast.catalog import Fault
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
 from holdfast.policy import Breaker, PolicyInvalid, Retry
@@ -51,6 +52,18 @@ class QueueSettings:
             raise PolicyInvalid(f"concurrency: {self.concurrency} is not between 1 and {CONCURRENCY_MAX}")
 
 
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A job that the clock enqueues."""
+
+    name: str
+    schedule: str | None
+    every_s: float | None
+    kind: str
+    payload: Json
+    queue: str
+
+
 class Handlers:
     """The handlers of a service.
 
@@ -64,6 +77,37 @@ class Handlers:
 
     def __init__(self) -> None:
         self._handlers: dict[str, Handler] = {}
+        self._queues: dict[str, QueueSettings] = {}
+        self.schedules: list[Scheduled] = []
+        """What is to be enqueued by the clock."""
+
+    def serve(self, settings: QueueSettings) -> None:
+        """Say how a queue is served; without any, workers serve `default`.
+
+        Raises:
+            ValueError: the queue has settings already.
+        """
+        if settings.name in self._queues:
+            raise ValueError(f"the queue {settings.name!r} has settings already")
+        self._queues[settings.name] = settings
+
+    def enqueue_by_clock(
+        self,
+        name: str,
+        schedule: str | None = None,
+        *,
+        every_s: float | None = None,
+        kind: str,
+        payload: Json = None,
+        queue: str = DEFAULT_QUEUE,
+    ) -> None:
+        """Let a job be enqueued by a cron schedule (UTC) or at an interval, once across all processes."""
+        self.schedules.append(Scheduled(name, schedule, every_s, kind, payload, queue))
+
+    @property
+    def queues(self) -> tuple[QueueSettings, ...]:
+        """The queues that workers serve."""
+        return tuple(self._queues.values()) or (QueueSettings(),)
 
     def handle(
         self,

@@ -8,6 +8,8 @@ from holdfast.base import monotonic_s
 from holdfast.catalog import Failure
 from holdfast.guard.idempotency import Keys
 from holdfast.store import Store
+from holdfast.worker.handlers import Handlers
+from holdfast.worker.jobs import Jobs
 from holdfast.worker.periodic import Periodic
 from holdfast.worker.retention import Retention
 
@@ -16,6 +18,18 @@ PRUNE_S = 600.0
 KEYS_MAX = 1_000
 PRUNE_MORE_S = 5.0
 """While there is more to prune than one run takes, the next one follows soon."""
+
+
+def scheduled(store: Store, handlers: Handlers) -> Periodic | None:
+    """What the handlers want to be enqueued by the clock, if anything."""
+    if not handlers.schedules:
+        return None
+    periodic = Periodic(store, Jobs(store))
+    for one in handlers.schedules:
+        periodic.declare(
+            one.name, one.schedule, every_s=one.every_s, kind=one.kind, payload=one.payload, queue=one.queue
+        )
+    return periodic
 
 
 class Housekeeper:

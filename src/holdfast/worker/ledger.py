@@ -131,6 +131,11 @@ def release(tx: Tx, worker: str, jobs: Iterable[Job], reason: str) -> None:
     settle(tx, worker, (), [released(job, reason) for job in jobs])
 
 
+def release_all(tx: Tx, worker: str, reason: str) -> None:
+    """Give back everything that a worker holds."""
+    release(tx, worker, [_of_held(row, worker) for row in tx.rows("job.held", owner=worker)], reason)
+
+
 def release_strays(tx: Tx, worker: str, known: set[Held]) -> None:
     """Give back what this worker holds without knowing of it: the reply to its claim was lost."""
     strays = [_of_held(row, worker) for row in tx.rows("job.held", owner=worker) if (row[0], row[1]) not in known]

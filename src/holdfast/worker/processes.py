@@ -26,6 +26,7 @@ PROCESSES_MAX = 256
 LOOK_S = 1.0
 END_S = 15.0
 """Beyond the grace time, a child has so long to end before it is killed."""
+KILLED = 1
 MISUSED = 2
 """With this code a child ends that was started with words it cannot use; a new one could not either."""
 
@@ -73,7 +74,10 @@ class Processes:
         self._code = 0
 
     def run(self) -> int:
-        """Work until SIGTERM or SIGINT; a second one makes the children give back what they hold. The exit code."""
+        """Work until SIGTERM or SIGINT; a second one makes the children give back what they hold.
+
+        The exit code: 0, or 1 when a child had to be killed, or 2 when the children cannot use their words.
+        """
         with Bell((*STOPPING, signal.SIGCHLD)) as bell:
             try:
                 while not self._done():
@@ -181,6 +185,7 @@ class Processes:
         for child in self._children:
             if child.process is not None:
                 child.process.kill()
+                self._code = self._code or KILLED
                 self._say(f"worker process {child.process.pid} did not stop in time and was killed")
                 child.process.wait()
                 self._bury(child, child.process)

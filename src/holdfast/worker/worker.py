@@ -20,7 +20,7 @@ from holdfast.worker.attempt import Outcome
 from holdfast.worker.crew import Crew
 from holdfast.worker.handlers import Handlers, QueueSettings
 from holdfast.worker.heart import Heart
-from holdfast.worker.housekeeping import Housekeeper
+from holdfast.worker.housekeeping import Housekeeper, scheduled
 from holdfast.worker.job import Job
 from holdfast.worker.periodic import Periodic
 from holdfast.worker.pump import Pump
@@ -47,12 +47,13 @@ class Worker:
         store: Store,
         handlers: Handlers,
         *,
-        queues: Sequence[QueueSettings] = (QueueSettings(),),
+        queues: Sequence[QueueSettings] | None = None,
         lease_s: float = LEASE_S,
         grace_s: float = GRACE_S,
         periodic: Periodic | None = None,
         retention: Retention | None = None,
     ) -> None:
+        queues = handlers.queues if queues is None else queues
         self._store = store
         self._grace_s = grace_s
         self._loop = _Loop()
@@ -69,7 +70,9 @@ class Worker:
             tend=self._tend,
         )
         self._listener = Listener(store, self._woken)
-        self._housekeeper = Housekeeper(store, periodic=periodic, retention=retention or Retention())
+        self._housekeeper = Housekeeper(
+            store, periodic=periodic or scheduled(store, handlers), retention=retention or Retention()
+        )
         self._fenced = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None

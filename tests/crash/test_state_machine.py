@@ -1,0 +1,291 @@
+"""The real engine against the model: any order of enqueues, claims, crashes, late settlements and jumps of the clock."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, precondition, rule
+from hypothesis.stateful import run_state_machine_as_test as run
+
+from holdfast.base import now_us, replaced
+from holdfast.catalog import Failure
+from holdfast.catalog.durable import JOB_TIMEOUT, KIND_UNKNOWN
+from holdfast.lifecycle import Cancel, RetryIn, Snooze
+from holdfast.policy import Backoff, Retry
+from holdfast.store import Store, Tx
+from holdfast.testing import VirtualTime, virtual_world
+from holdfast.worker import Job, JobLost, Jobs, ledger
+from holdfast.worker.dead import DeadLetters
+from holdfast.worker.settlement import Settlement, answered, failed, released
+
+from .accounts import rows
+from .model import ATTEMPTS, DELAYS_US, FOREVER, Model, ModelJob
+
+LEASE_US = 10_000_000
+RULE = Retry(attempts=ATTEMPTS, attempts_unknown=ATTEMPTS, backoff=Backoff.listed(*(us / 1e6 for us in DELAYS_US)))
+KEYS = st.sampled_from([None, None, "a", "b"])
+DELAYS_S = st.sampled_from([0.0, 0.0, 1.0, 20.0])
+SHOWN = ("state", "token", "attempt_count", "pardon_count", "manual_retry_count", "result", "error_code", "due_us")
+
+
+class Engine(RuleBasedStateMachine):
+    """Every rule does the same thing to the engine and to the model."""
+
+    held = Bundle("held")
+    """Jobs as they were claimed; whether the token still counts, the one who settles cannot know."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.outside = ExitStack()
+        self.time = VirtualTime()
+        self.outside.enter_context(replaced(virtual_world(self.time)))
+        self.store = Store.open(url, database_clock=False)
+        self.outside.callback(self.store.close)
+        self.jobs = Jobs(self.store)
+        self.outside.callback(self.jobs.close)
+        self.store.migrate()
+        self.dead = DeadLetters(self.store)
+        self.model = Model()
+        self.tokens: dict[str, int] = {}
+        self.workers = 0
+
+    def teardown(self) -> None:
+        self.outside.close()
+
+    # -- what clients and operators do --------------------------------------------------------------------------------
+
+    @rule(
+        key=KEYS,
+        priority=st.integers(-1, 1),
+        delay_s=DELAYS_S,
+        unique_s=st.sampled_from([None, 5.0]),
+        attempts=st.sampled_from([None, None, 1, 2]),
+    )
+    def enqueue(
+        self, key: str | None, priority: int, delay_s: float, unique_s: float | None, attempts: int | None
+    ) -> None:
+        holder = None if key is None else self.model.holder(key, now_us())
+        enqueued = self.jobs.enqueue(
+            "work", priority=priority, delay_s=delay_s, dedupe_key=key, unique_s=unique_s, attempts=attempts
+        )
+        assert enqueued.created is (holder is None)
+        if holder is not None:
+            assert enqueued.id == holder.id
+            return
+        self.model.enqueued(
+            ModelJob(
+                id=enqueued.id,
+                priority=priority,
+                due_us=now_us() + int(delay_s * 1e6),
+                lane="waiting" if delay_s else "ready",
+                key=key,
+                unique_until_us=FOREVER if unique_s is None else now_us() + int(unique_s * 1e6),
+                attempts_max=attempts,
+            )
+        )
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        job_id = data.draw(st.sampled_from(sorted(self.model.jobs)))
+        assert self.jobs.cancel(job_id) is self.model.cancel(job_id)
+
+    @precondition(lambda self: self.dead_ids())
+    @rule(data=st.data(), discard=st.sampled_from([False, False, True]))
+    def bury_or_revive(self, data: st.DataObject, discard: bool) -> None:
+        job_id = data.draw(st.sampled_from(self.dead_ids()))
+        if discard:
+            self.dead.discard(job_id)
+            del self.model.jobs[job_id]
+            return
+        key = self.model.jobs[job_id].key
+        if key is not None and self.model.holder(key, now_us()) is not None:
+            with pytest.raises(Failure, match="JOB_TWIN_EXISTS"):
+                self.dead.revive(job_id)
+        else:
+            self.dead.revive(job_id)
+            self.model.revive(job_id, now_us())
+
+    # -- what workers do ----------------------------------------------------------------------------------------------
+
+    @rule(
+        target=held,
+        count=st.integers(1, 3),
+        lane=st.sampled_from([ledger.LANE_READY, ledger.LANE_READY, ledger.LANE_ALONE]),
+        data=st.data(),
+    )
+    def claim(self, count: int, lane: str, data: st.DataObject) -> Any:
+        worker = data.draw(st.sampled_from(["new", *sorted(self.model.leases), "swept"]))
+        if worker == "new":
+            worker = self.register()
+        expected = self.model.claimable(lane, count)
+        claimed = self.store.atomic(
+            lambda tx: ledger.claim(tx, queue="default", worker=worker, count=count, lane=lane)
+        )
+        if not claimed and worker == "swept":
+            return multiple()  # whoever has no lease may be refused
+        assert [job.id for job in claimed] == expected
+        assert [job.cancelled for job in claimed] == [self.model.jobs[job_id].cancel_asked for job_id in expected]
+        self.model.claim(expected, worker)
+        return multiple(*claimed)
+
+    @precondition(lambda self: self.model.leases)
+    @rule(data=st.data())
+    def renew(self, data: st.DataObject) -> None:
+        worker = data.draw(st.sampled_from(sorted(self.model.leases)))
+        renewed = self.store.single("worker.renew", id=worker, lease_us=LEASE_US)
+        assert bool(renewed) is (self.model.leases[worker] > now_us())
+        if renewed:
+            self.model.leases[worker] = now_us() + LEASE_US
+
+    @rule(jobs=st.lists(held, max_size=3, unique_by=lambda job: job.id), result=st.sampled_from([None, '"done"']))
+    def finish(self, jobs: list[Job], result: str | None) -> None:
+        """Those whose token counts are finished; the others change nothing, however late they come."""
+        counts = [self.model.holds(job.id, job.token) for job in jobs]
+        self.store.atomic(lambda tx: ledger.settle(tx, "any", [(job, result, 1) for job in jobs]))
+        for job, counted in zip(jobs, counts, strict=True):
+            if counted:
+                self.model.finish(job.id, result)
+
+    @rule(job=held)
+    def finish_within(self, job: Job) -> None:
+        if self.model.holds(job.id, job.token):
+            self.store.atomic(lambda tx: job.finish(tx, "within"))
+            self.model.finish(job.id, '"within"')
+        else:
+            with pytest.raises(JobLost):
+                self.store.atomic(lambda tx: job.finish(tx, "within"))
+
+    @rule(job=consumes(held), delay_s=DELAYS_S, returned=st.booleans())
+    def come_back_later(self, job: Job, delay_s: float, returned: bool) -> None:
+        """Snooze gives the attempt back, Retry-in spends it, and the last one cannot be asked for again."""
+        answer = Snooze(delay_s) if returned else RetryIn(delay_s)
+        if not self.settle(answered(job, answer, 1, RULE)):
+            return
+        if not returned and self.model.jobs[job.id].attempt >= self.model.jobs[job.id].limit:
+            self.model.fail(job.id, "INTERNAL_ERROR")
+        else:
+            self.model.requeue(job.id, now_us() + int(delay_s * 1e6), now_us(), returned=int(returned))
+
+    @rule(job=consumes(held), retryable=st.booleans())
+    def fail(self, job: Job, retryable: bool) -> None:
+        failure = JOB_TIMEOUT(kind=job.kind, timeout_s=1) if retryable else KIND_UNKNOWN(kind=job.kind)
+        if not self.settle(failed(job, failure, RULE, 1, blamed=False)):
+            return
+        if retryable:
+            self.model.attempt_failed(job.id, failure.code, now_us())
+        else:
+            self.model.fail(job.id, failure.code)
+
+    @rule(job=consumes(held), release=st.booleans())
+    def give_up(self, job: Job, release: bool) -> None:
+        """The handler no longer wants it, or the worker stops."""
+        if not self.settle(released(job, "stopping") if release else answered(job, Cancel("unwanted"), 1)):
+            return
+        if release:
+            self.model.requeue(job.id, now_us(), now_us(), returned=1)
+        else:
+            self.model.fail(job.id, "JOB_CANCELLED")
+
+    # -- what time does -----------------------------------------------------------------------------------------------
+
+    @rule(passed=st.timedeltas(timedelta(), timedelta(seconds=12)))
+    def time_passes(self, passed: timedelta) -> None:
+        self.time.advance(passed.total_seconds())
+
+    @rule()
+    def a_worker_crashes(self) -> None:
+        """All of them, in fact: nobody renews until every lease is over."""
+        self.time.advance(LEASE_US / 1e6)
+        self.sweep()
+
+    @rule()
+    def sweep(self) -> None:
+        def phase(tx: Tx) -> None:
+            for (dead,) in [*tx.rows("worker.expired", count=10), *tx.rows("worker.gone", count=10)]:
+                ledger.reclaim(tx, dead, "sweeper", lambda _: RULE)
+
+        self.store.atomic(phase)
+        self.model.swept(now_us())
+
+    @rule()
+    def promote(self) -> None:
+        self.store.atomic(lambda tx: tx.rows("job.promote", count=1_000))
+        self.model.promote(now_us())
+
+    # -- what is always true ------------------------------------------------------------------------------------------
+
+    @invariant()
+    def engine_and_model_agree(self) -> None:
+        shown = self.shown()
+        assert sorted(shown) == sorted(self.model.jobs), "a job was lost, or came from nowhere"
+        for job_id, job in self.model.jobs.items():
+            there = shown[job_id]
+            assert {name: there[name] for name in SHOWN} == {name: getattr(job, name) for name in SHOWN}
+            assert there["lease_owner"] == job.owner
+            assert (there["cancel_us"] is not None) is job.cancel_asked
+            if job.state == "queued":
+                assert there["lane"] == job.lane
+
+    @invariant()
+    def the_books_are_sound(self) -> None:
+        for job_id, there in self.shown().items():
+            assert there["token"] >= self.tokens.get(job_id, 0), "a fencing token went back"
+            self.tokens[job_id] = there["token"]
+            assert (there["lease_owner"] is not None) is (there["state"] == "processing")
+            assert (there["error_code"] is not None) is (there["state"] == "failed")
+            assert (there["finished_us"] is not None) is (there["state"] == "complete")
+            assert there["result"] is None or there["state"] == "complete"
+            assert 0 <= there["pardon_count"] <= there["attempt_count"]
+            assert there["attempt_count"] - there["pardon_count"] <= (there["attempts_max"] or ATTEMPTS)
+
+    # -- doing it -----------------------------------------------------------------------------------------------------
+
+    def register(self) -> str:
+        self.workers += 1
+        worker = f"worker-{self.workers}"
+        self.store.single("worker.register", id=worker, host="", process=1, queues="default", lease_us=LEASE_US)
+        self.model.leases[worker] = now_us() + LEASE_US
+        return worker
+
+    def settle(self, settlement: Settlement) -> bool:
+        """Settle once; whether it counted must be as the model says."""
+        counts = self.model.holds(settlement.job.id, settlement.job.token)
+        _, lost = self.store.atomic(lambda tx: ledger.settle(tx, "any", (), [settlement]))
+        assert not (counts and lost)
+        return counts
+
+    def dead_ids(self) -> list[str]:
+        return sorted(job.id for job in self.model.jobs.values() if job.state == "failed")
+
+    def shown(self) -> dict[str, dict[str, Any]]:
+        def phase(tx: Tx) -> dict[str, dict[str, Any]]:
+            filters: dict[str, Any] = dict.fromkeys(("state", "queue", "kind", "tenant", "code", "before"))
+            listed = [row["id"] for row in tx.records("job.list", count=1_000, **filters)]
+            return {job_id: tx.records("job.show", id=job_id)[0] for job_id in listed}
+
+        return self.store.atomic(phase, write=False)
+
+
+LONG = settings(
+    deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, stateful_step_count=40, max_examples=120
+)
+
+
+@pytest.mark.timeout(115)
+def test_the_engine_on_sqlite_does_what_the_model_says() -> None:
+    run(lambda: Engine("sqlite://"), settings=LONG)
+
+
+@pytest.mark.timeout(115)
+def test_the_engine_on_postgresql_does_what_the_model_says(postgres_dsn: str) -> None:
+    def fresh() -> Engine:
+        rows(postgres_dsn, "TRUNCATE job, journal, worker, queue")
+        return Engine(postgres_dsn)
+
+    run(fresh, settings=settings(LONG, max_examples=15))

@@ -1,0 +1,89 @@
+"""Where the store is: which addresses are understood, and that none of them shows a password."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.store import AddressInvalid, Engine, Store, read_address
+from holdfast.store.address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE
+
+READ_WRITE = "target_session_attrs=read-write"
+
+
+@pytest.mark.parametrize(
+    ("url", "engine", "target"),
+    [
+        ("sqlite:///relative/file.db", Engine.SQLITE, "relative/file.db"),
+        ("sqlite:////absolute/file.db", Engine.SQLITE, "/absolute/file.db"),
+        ("sqlite://", Engine.SQLITE, ":memory:"),
+        ("sqlite:///:memory:", Engine.SQLITE, ":memory:"),
+        ("postgresql://u@h/d", Engine.POSTGRESQL, "postgresql://u@h/d"),
+        ("postgres://u@h/d", Engine.POSTGRESQL, "postgres://u@h/d"),
+        ("postgresql://u@h1,h2/d", Engine.POSTGRESQL, f"postgresql://u@h1,h2/d?{READ_WRITE}"),
+        ("postgresql://h1:1,h2:2/d?a=b", Engine.POSTGRESQL, f"postgresql://h1:1,h2:2/d?a=b&{READ_WRITE}"),
+        ("postgresql:///d?host=h1,h2", Engine.POSTGRESQL, f"postgresql:///d?host=h1,h2&{READ_WRITE}"),
+        ("postgresql://h/d?options=a,b", Engine.POSTGRESQL, "postgresql://h/d?options=a,b"),
+        ("postgresql://u:a,b@h/d", Engine.POSTGRESQL, "postgresql://u:a,b@h/d"),
+        (
+            "postgresql://h1,h2/d?target_session_attrs=any",
+            Engine.POSTGRESQL,
+            "postgresql://h1,h2/d?target_session_attrs=any",
+        ),
+    ],
+)
+def test_an_address_names_engine_and_target(url: str, engine: Engine, target: str) -> None:
+    address = read_address(url)
+    assert (address.engine, address.target) == (engine, target)
+
+
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("mysql://u:geheim@h/d", "mysql"),
+        ("sqlite:///", "sqlite"),
+        ("holdfast.db", "holdfast.db"),
+        ("host=h password=geheim dbname=d", "host=h"),
+        ("host=h password='geheim und lang' dbname=d", "host=h"),
+    ],
+)
+def test_any_other_address_is_refused_with_the_forms_that_would_do(url: str, named: str) -> None:
+    with pytest.raises(AddressInvalid) as refused:
+        read_address(url)
+    for part in (named, "sqlite:///", "postgresql://"):
+        assert part in str(refused.value)
+    assert "geheim" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:geheim@h/d",
+        "postgresql://u:geheim@h1:1,h2:2/d",
+        "postgresql://h/d?user=u&password=geheim&sslmode=require",
+        "postgresql://h/d?sslpassword=geheim",
+    ],
+)
+def test_a_password_is_not_shown(url: str) -> None:
+    address = read_address(url)
+    for shown in (str(address), repr(address), f"{address}"):
+        assert "geheim" not in shown
+        assert "***" in shown
+        assert shown.startswith("postgresql://")
+    assert "geheim" in address.target
+
+
+def test_the_environment_names_the_database_when_nobody_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, "postgresql://h/d")
+    assert read_address().engine is Engine.POSTGRESQL
+    assert read_address("sqlite://").engine is Engine.SQLITE
+    monkeypatch.delenv(ENVIRONMENT_VARIABLE)
+    assert str(read_address()) == DEFAULT_ADDRESS
+
+
+def test_the_folder_of_the_file_is_made(tmp_path: Path) -> None:
+    store = Store.open(f"sqlite:///{tmp_path}/some/where/holdfast.db")
+    store.migrate()
+    store.close()
+    assert (tmp_path / "some" / "where" / "holdfast.db").exists()

@@ -1,0 +1,257 @@
+"""Plans: with a large table behind them, claims and settlements stay look-ups, whatever the planner believes.
+
+The real moves are made on a store that explains each statement before it runs it, and everything is rolled back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.catalog.core import NETWORK_TIMEOUT, STORAGE_FULL
+from holdfast.store import Engine, Store, Tx
+from holdfast.store.database import Cursor, Execute
+from holdfast.worker import Jobs, NewJob, ledger
+from holdfast.worker.settlement import failed
+
+LOOK_UPS = {
+    "job.claim": {"job_pkey", "job_ready", "queue_pkey"},
+    # Where only few wait, the planner may find them through the other index as well.
+    "job.promote": {"job_pkey", "job_waiting", "job_ready"},
+    "job.next_due": {"job_waiting"},
+    "job.finish": {"job_pkey"},
+    "job.keep_result": {"job_pkey"},
+    "job.finished_under": {"job_pkey"},
+    "job.retry": {"job_pkey"},
+    "job.fail": {"job_pkey"},
+    "job.held": {"job_held"},
+    "job.cancels": {"job_held"},
+    "job.twin": {"job_unique_key"},
+    "job.free_unique": {"job_unique_key"},
+    "job.outcome": {"job_pkey"},
+    "job.history": {"journal_subject"},
+    "job.settled_since_claimed": {"journal_subject"},
+    "worker.leave": {"job_held", "worker_pkey"},
+    "worker.gone": {"job_held", "worker_pkey"},
+    "worker.renew": {"worker_pkey"},
+}
+"""Each statement, and the indexes by which it may find what it needs."""
+
+WORKER = "w-1"
+BATCH = 300
+EXPLAINED_MAX = 5
+"""A statement that is run again and again is explained so often."""
+
+SERIES = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) "
+COLUMNS = "id, queue, kind, state, lane, due_us, payload, created_us"
+LOAD = [
+    SERIES.format(count=20_000) + f"INSERT INTO job ({COLUMNS}, started_us, finished_us)"
+    " SELECT 'done-' || i, 'default', 'k', 'complete', 'ready', i, '{}', i, i, i FROM n",
+    SERIES.format(count=2_000) + f"INSERT INTO job ({COLUMNS}) SELECT 'ready-' || i, 'default', 'k', 'queued', 'ready',"
+    " i, '{}', i FROM n",
+    SERIES.format(count=1_000) + f"INSERT INTO job ({COLUMNS}, unique_key, dedupe_key) SELECT 'later-' || i, 'default',"
+    " 'k', 'queued', 'waiting', i, '{}', i, 'key-' || i, 'key-' || i FROM n",
+    SERIES.format(count=1_000) + f"INSERT INTO job ({COLUMNS}, failed_us, error_code) SELECT 'dead-' || i, 'default',"
+    " 'k', 'failed', 'ready', i, '{}', i, i, 'UNKNOWN' FROM n",
+    SERIES.format(count=1_000)
+    + f"INSERT INTO job ({COLUMNS}, started_us, lease_owner, token, attempt_count) SELECT 'held-' || i,"
+    " 'default', 'k', 'processing', 'ready', i, '{}', i, i, 'w-2', 1, 1 FROM n",
+    SERIES.format(count=20_000)
+    + "INSERT INTO journal (at_us, subject, verb) SELECT i, 'done-' || i, 'enqueued' FROM n",
+]
+
+
+class Undone(Exception):
+    """Ends a transaction without a trace."""
+
+
+class Explained:
+    """The plan of every statement that was run, by its name."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._names = {statement.text: name for name, statement in store._statements.items()}
+        self._runs: Counter[str] = Counter()
+        self.plans: dict[str, list[str]] = {}
+        """For each statement the trouble found in its plan; none is good."""
+
+    def run(self, moves: Callable[[Tx], None], *, setting: str = "") -> None:
+        try:
+            with self._store.database.transaction(write=True) as execute:
+                if setting:
+                    execute(setting, {})
+                moves(Tx(self._explaining(execute), self._store._statements, self._store.engine))
+                raise Undone
+        except Undone:
+            return
+
+    def _explaining(self, execute: Execute) -> Execute:
+        read = _trouble_in_sqlite if self._store.engine is Engine.SQLITE else _trouble_in_postgresql
+
+        def explained(text: str, parameters: Mapping[str, Any]) -> Cursor:
+            name = self._names[text]
+            if name in LOOK_UPS and self._runs[name] < EXPLAINED_MAX:
+                self._runs[name] += 1
+                self.plans.setdefault(name, []).extend(read(execute, text, parameters, LOOK_UPS[name]))
+            return execute(text, parameters)
+
+        return explained
+
+
+def _trouble_in_sqlite(execute: Execute, text: str, parameters: Mapping[str, Any], indexes: set[str]) -> list[str]:
+    steps = [row[3] for row in execute(f"EXPLAIN QUERY PLAN {text}", parameters).fetchall()]
+    ours = [step for step in steps if re.match(r"(SCAN|SEARCH) (job|journal|worker|settled|claimed|queue)\b", step)]
+    assert ours, steps
+    return [step for step in ours if not _is_lookup(step, indexes)]
+
+
+def _is_lookup(step: str, indexes: set[str]) -> bool:
+    # The primary keys of SQLite have names of their own.
+    used = re.search(r"INDEX (\w+)", step)
+    index = re.sub(r"sqlite_autoindex_(\w+)_1", r"\1_pkey", used[1]) if used else ""
+    # Whole, but only over those few rows that a partial index holds.
+    partial = step.startswith("SCAN") and index in {"job_held", "job_waiting"}
+    return index in indexes and (step.startswith("SEARCH") or partial)
+
+
+def _trouble_in_postgresql(execute: Execute, text: str, parameters: Mapping[str, Any], indexes: set[str]) -> list[str]:
+    from psycopg.sql import Literal
+
+    order: dict[str, int] = {}
+    placed = re.sub(r"%\((\w+)\)s", lambda found: f"${order.setdefault(found[1], len(order) + 1)}", text)
+    execute(f"PREPARE explained AS {placed}", {})
+    values = ", ".join(Literal(parameters[name]).as_string() for name in order).replace("%", "%%")
+    call = f"EXECUTE explained({values})" if order else "EXECUTE explained"
+    ((plan,),) = execute(f"EXPLAIN (FORMAT JSON) {call}", {}).fetchall()
+    execute("DEALLOCATE explained", {})
+    nodes = list(_nodes((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]))
+    return [trouble for node in nodes for trouble in _trouble_in_node(node, indexes)]
+
+
+def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node.get("Plans", []):
+        yield from _nodes(child)
+
+
+def _trouble_in_node(node: dict[str, Any], indexes: set[str]) -> Iterator[str]:
+    kind, relation, index = node["Node Type"], node.get("Relation Name"), node.get("Index Name")
+    if kind in {"Hash Join", "Merge Join"} or (kind == "Seq Scan" and relation in {"job", "journal"}):
+        yield f"{kind} on {relation}"
+    if index is not None and index not in indexes:
+        yield f"{kind} using {index}"
+    # Whole only where it holds few rows: there are few workers, and some indexes are partial.
+    if index is not None and "Index Cond" not in node and index not in {"job_held", "job_waiting", "worker_pkey"}:
+        yield f"{kind} using the whole of {index}"
+
+
+def moves(store: Store) -> Callable[[Tx], None]:
+    """Everything a worker and an enqueuer do, in batches."""
+
+    def made(tx: Tx) -> None:
+        tx.run("worker.register", id=WORKER, host="h", process=1, queues="default", lease_us=1_000_000)
+        tx.rows("worker.renew", id=WORKER, lease_us=1_000_000)
+        jobs = ledger.claim(tx, queue="default", worker=WORKER, count=BATCH)
+        assert len(jobs) == BATCH
+        half = BATCH // 2
+        finished = [(job, None if number % 3 else '"r"', 5) for number, job in enumerate(jobs[:half])]
+        settlements = [failed(job, NETWORK_TIMEOUT(), None, 5, blamed=True) for job in jobs[half:-5]]
+        settlements += [failed(job, STORAGE_FULL(), None, 5, blamed=True) for job in jobs[-5:]]
+        ledger.not_yet_settled(tx, WORKER, finished, settlements)
+        assert ledger.settle(tx, WORKER, finished, settlements) == ([], [])
+        late, _ = ledger.settle(tx, WORKER, finished)
+        assert late == []
+        (stale,) = ledger.claim(tx, queue="default", worker=WORKER, count=1)
+        stale.token -= 1
+        assert ledger.settle(tx, WORKER, [(stale, None, 5)])[0]
+        ledger.release_strays(tx, WORKER, set())
+        assert len(tx.rows("job.promote", count=BATCH)) == BATCH
+        tx.row("job.next_due")
+        tx.rows("job.cancels", owner=WORKER)
+        tx.rows("worker.gone", count=5)
+        assert len(ledger.reclaim(tx, "w-2", WORKER, lambda _: None)) == 1_000
+        twin, own = Jobs(store).enqueue_many(
+            [NewJob(kind="k", dedupe_key="key-7"), NewJob(kind="k", dedupe_key="new")], tx=tx
+        )
+        assert (twin.id, twin.created, own.created) == ("later-7", False, True)
+        tx.row("job.outcome", id=own.id)
+        tx.records("job.history", id=own.id, after=0, count=9)
+
+    return made
+
+
+def load(store: Store) -> None:
+    with store.database.transaction(write=True) as execute:
+        for statement in LOAD:
+            execute(statement, {})
+
+
+def analyze(store: Store) -> None:
+    with store.database.single() as execute:
+        execute("ANALYZE", {})
+
+
+PLAN_MODES = ["SET LOCAL plan_cache_mode = force_custom_plan", "SET LOCAL plan_cache_mode = force_generic_plan"]
+
+
+@pytest.fixture
+def fresh(postgres_dsn: str) -> Iterator[Store]:
+    """A database that no planner has seen yet, and that none will look at by itself."""
+    store = Store.open(postgres_dsn)
+    with store.database.script(
+        [f"ALTER TABLE {table} SET (autovacuum_enabled = off)" for table in ("job", "journal", "worker")]
+    ):
+        pass
+    yield store
+    store.close()
+
+
+def good(explained: Explained) -> None:
+    assert set(explained.plans) == set(LOOK_UPS)
+    assert {name: found for name, found in explained.plans.items() if found} == {}
+
+
+def test_without_statistics_and_with_fresh_ones_every_move_is_a_look_up(fresh: Store) -> None:
+    load(fresh)
+    for refresh in (lambda: None, lambda: analyze(fresh)):
+        refresh()
+        for mode in PLAN_MODES:
+            explained = Explained(fresh)
+            explained.run(moves(fresh), setting=mode)
+            good(explained)
+
+
+def test_with_statistics_of_an_empty_table_every_move_is_a_look_up(fresh: Store) -> None:
+    analyze(fresh)
+    load(fresh)
+    for mode in PLAN_MODES:
+        explained = Explained(fresh)
+        explained.run(moves(fresh), setting=mode)
+        good(explained)
+
+
+def test_on_sqlite_every_move_is_a_look_up(tmp_path: Path) -> None:
+    store = Store.open(f"sqlite:///{tmp_path / 'holdfast.db'}")
+    store.migrate()
+    analyze(store)
+    load(store)
+    for refresh in (lambda: None, lambda: analyze(store)):
+        refresh()
+        explained = Explained(store)
+        explained.run(moves(store))
+        good(explained)
+    store.close()
+
+
+def test_a_bad_plan_would_be_seen(fresh: Store) -> None:
+    load(fresh)
+    with fresh.database.transaction(write=True) as execute:
+        execute("SET LOCAL enable_seqscan = on", {})
+        assert _trouble_in_postgresql(execute, "SELECT id FROM job WHERE payload = '{}'", {}, {"job_pkey"}) != []
+        assert _trouble_in_postgresql(execute, "SELECT id FROM job WHERE id = 'a'", {}, {"job_pkey"}) == []

@@ -1,0 +1,50 @@
+"""What handlers declare: the queues that workers serve, and the jobs that the clock enqueues."""
+
+from __future__ import annotations
+
+from threading import Event
+
+import pytest
+
+from holdfast.policy import Breaker
+from holdfast.store import Store
+from holdfast.worker import Handlers, Job, Jobs, QueueSettings, Worker
+
+
+def test_without_any_settings_the_default_queue_is_served() -> None:
+    assert Handlers().queues == (QueueSettings(),)
+
+
+def test_a_queue_has_one_set_of_settings() -> None:
+    handlers = Handlers()
+    handlers.serve(QueueSettings("mail", breaker=Breaker()))
+    with pytest.raises(ValueError, match="mail"):
+        handlers.serve(QueueSettings("mail"))
+    assert [queue.name for queue in handlers.queues] == ["mail"]
+
+
+def test_what_the_clock_enqueues_is_done_by_the_worker(store: Store) -> None:
+    handlers = Handlers()
+    handlers.serve(QueueSettings("clock"))
+    handlers.enqueue_by_clock("tick", every_s=1.0, kind="tick", payload=7, queue="clock")
+    seen: list[int] = []
+    pause = Event()
+
+    @handlers.handle("tick")
+    def tick(job: Job) -> None:
+        seen.append(job.payload)
+
+    worker = Worker(store, handlers)
+    worker.start()
+    try:
+        jobs = Jobs(store)
+        for _ in range(200):
+            found = jobs.list(kind="tick")
+            if found:
+                break
+            pause.wait(0.05)
+        jobs.wait(found[-1]["id"], timeout_s=20)
+    finally:
+        worker.stop()
+        worker.join(20)
+    assert seen[0] == 7
