@@ -14,7 +14,7 @@ PEERS = ("pgqueuer", "oban", "procrastinate")
 CONTENDERS = (RAW, OURS, *PEERS)
 QUICK = (RAW, OURS, "pgqueuer")
 """A quick run compares only these after the first drain."""
-JOBS = {RAW: 60_000, OURS: 60_000, "pgqueuer": 60_000, "oban": 10_000, "procrastinate": 2_000}
+JOBS = {RAW: 60_000, OURS: 60_000, "pgqueuer": 60_000, "oban": 10_000, "procrastinate": 1_000}
 JOBS_QUICK = {RAW: 30_000, OURS: 10_000, "pgqueuer": 10_000, "oban": 1_000, "procrastinate": 200}
 ROUNDS = 3
 WITHIN_S = 60.0

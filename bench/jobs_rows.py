@@ -10,6 +10,7 @@ from bench.jobs_process import Unavailable
 from bench.table import Asked, Row
 
 OURS, RAW = "holdfast", "raw"
+NAME_CHARS_MAX = 80
 LABELS = {RAW: "raw SQL", "persist_queue": "persist-queue"}
 
 
@@ -68,7 +69,10 @@ def rate_rows(
 
 
 def missing_row(group: str, name: str, reason: str) -> Row:
-    return Row(group=group, name=f"{LABELS.get(name, name)}: {reason}"[:60], figure=0, unit="NOT AVAILABLE")
+    """A peer that is missing is shown; that we are missing is a target not met."""
+    asked = Asked(bound=1, reached=0, unit="runs", at_most=False) if name == OURS else None
+    label = f"{LABELS.get(name, name)}: {reason}"[:NAME_CHARS_MAX]
+    return Row(group=group, name=label, figure=0, unit="NOT AVAILABLE", asked=asked)
 
 
 def at_least(bound: float, reached: float | None, unit: str) -> Asked | None:

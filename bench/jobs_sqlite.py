@@ -20,7 +20,7 @@ PEERS = ("huey", "litequeue", "persist_queue")
 CONTENDERS = (OURS, *PEERS)
 SHARED = (OURS, "huey", "litequeue")
 """Those of which several processes may work on one file."""
-JOBS = {OURS: 60_000, "huey": 10_000, "litequeue": 10_000, "persist_queue": 10_000}
+JOBS = {OURS: 60_000, "huey": 4_000, "litequeue": 4_000, "persist_queue": 4_000}
 JOBS_QUICK = {OURS: 10_000, "huey": 600, "litequeue": 600, "persist_queue": 600}
 ROUNDS = 3
 WITHIN_S = 60.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,7 +72,9 @@ def test_workers_and_enqueuers_follow_a_failover_and_nothing_acknowledged_is_los
         wait_until(lambda: finished(url) > before, within_s=WITHIN_S, what="they work on the new primary")
         first_s = REAL.monotonic_s() - started_s
         rate_after = rate(url)
-        print(f"before {rate_before:.0f}/s, first job {first_s:.2f} s after the promotion, then {rate_after:.0f}/s")
+        sys.stdout.write(
+            f"before {rate_before:.0f}/s, first job {first_s:.2f} s after the promotion, then {rate_after:.0f}/s\n"
+        )
         enqueuer.wait(WITHIN_S)
         unsettled = "SELECT 1 FROM job WHERE state IN ('queued', 'processing') LIMIT 1"
         wait_until(lambda: not rows(url, unsettled), within_s=WITHIN_S, what="everything is settled")

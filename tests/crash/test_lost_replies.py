@@ -77,7 +77,6 @@ def test_lost_replies_to_commits_neither_lose_nor_double_anything(
     fleet.stop_workers()
 
     kept = books(fleet.url)
-    print(lost, dict(kept.verbs))
     assert lost >= 10
     assert kept.complaints() == []
     assert [(account.id, account.error_code) for account in kept.in_state("failed")] == []

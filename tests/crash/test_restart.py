@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,7 +49,9 @@ def test_workers_outlive_a_server_that_stops_and_one_that_is_killed(tmp_path: Pa
                 before = finished(url)
                 started_s = REAL.monotonic_s()
                 wait_until(lambda: finished(url) > before, within_s=WITHIN_S, what=f"they work after it was {name}")  # noqa: B023
-                print(f"{name}: first job finished {REAL.monotonic_s() - started_s:.2f} s after the server was back")
+                sys.stdout.write(
+                    f"{name}: first job finished {REAL.monotonic_s() - started_s:.2f} s after the server was back\n"
+                )
             enqueuer.wait(WITHIN_S)
             unsettled = "SELECT 1 FROM job WHERE state IN ('queued', 'processing') LIMIT 1"
             wait_until(lambda: not rows(url, unsettled), within_s=WITHIN_S, what="everything is settled")

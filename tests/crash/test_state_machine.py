@@ -1,15 +1,14 @@
-"""The real engine against the model: any order of enqueues, claims, crashes, late settlements and jumps of the clock."""
+"""The real engine against the model, in any order: enqueues, claims, crashes, late settlements, jumps of the clock."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as run
 
 from holdfast.base import now_us, replaced
@@ -36,9 +35,6 @@ SHOWN = ("state", "token", "attempt_count", "pardon_count", "manual_retry_count"
 class Engine(RuleBasedStateMachine):
     """Every rule does the same thing to the engine and to the model."""
 
-    held = Bundle("held")
-    """Jobs as they were claimed; whether the token still counts, the one who settles cannot know."""
-
     def __init__(self, url: str) -> None:
         super().__init__()
         self.outside = ExitStack()
@@ -53,9 +49,18 @@ class Engine(RuleBasedStateMachine):
         self.model = Model()
         self.tokens: dict[str, int] = {}
         self.workers = 0
+        self.held: list[Job] = []
+        """Jobs as they were claimed, for ever: whether the token still counts, the one who settles cannot know."""
 
     def teardown(self) -> None:
         self.outside.close()
+
+    @initialize(priorities=st.permutations([-1, 0, 0, 1]))
+    def begin(self, priorities: list[int]) -> None:
+        """Some jobs, and a worker that has claimed one of them."""
+        for priority in priorities:
+            self.enqueue(key=None, priority=priority, delay_s=0.0, unique_s=None, attempts=None)
+        self.take(self.register(), 1, ledger.LANE_READY)
 
     # -- what clients and operators do --------------------------------------------------------------------------------
 
@@ -113,26 +118,12 @@ class Engine(RuleBasedStateMachine):
 
     # -- what workers do ----------------------------------------------------------------------------------------------
 
-    @rule(
-        target=held,
-        count=st.integers(1, 3),
-        lane=st.sampled_from([ledger.LANE_READY, ledger.LANE_READY, ledger.LANE_ALONE]),
-        data=st.data(),
-    )
-    def claim(self, count: int, lane: str, data: st.DataObject) -> Any:
-        worker = data.draw(st.sampled_from(["new", *sorted(self.model.leases), "swept"]))
-        if worker == "new":
-            worker = self.register()
-        expected = self.model.claimable(lane, count)
-        claimed = self.store.atomic(
-            lambda tx: ledger.claim(tx, queue="default", worker=worker, count=count, lane=lane)
-        )
-        if not claimed and worker == "swept":
-            return multiple()  # whoever has no lease may be refused
-        assert [job.id for job in claimed] == expected
-        assert [job.cancelled for job in claimed] == [self.model.jobs[job_id].cancel_asked for job_id in expected]
-        self.model.claim(expected, worker)
-        return multiple(*claimed)
+    @rule(data=st.data(), count=st.integers(1, 3), alone=st.booleans())
+    def claim(self, data: st.DataObject, count: int, alone: bool) -> None:
+        """By a new worker, by one that has a lease or believes so, or by one that nobody knows any more."""
+        worker = data.draw(st.sampled_from([*sorted(self.model.leases), "new", "swept"]))
+        lane = ledger.LANE_ALONE if alone else ledger.LANE_READY
+        self.take(self.register() if worker == "new" else worker, count, lane)
 
     @precondition(lambda self: self.model.leases)
     @rule(data=st.data())
@@ -143,17 +134,21 @@ class Engine(RuleBasedStateMachine):
         if renewed:
             self.model.leases[worker] = now_us() + LEASE_US
 
-    @rule(jobs=st.lists(held, max_size=3, unique_by=lambda job: job.id), result=st.sampled_from([None, '"done"']))
-    def finish(self, jobs: list[Job], result: str | None) -> None:
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), count=st.integers(1, 3), result=st.sampled_from([None, '"done"']))
+    def finish(self, data: st.DataObject, count: int, result: str | None) -> None:
         """Those whose token counts are finished; the others change nothing, however late they come."""
+        jobs = list({job.id: job for job in (self.some_job(data) for _ in range(count))}.values())
         counts = [self.model.holds(job.id, job.token) for job in jobs]
         self.store.atomic(lambda tx: ledger.settle(tx, "any", [(job, result, 1) for job in jobs]))
         for job, counted in zip(jobs, counts, strict=True):
             if counted:
                 self.model.finish(job.id, result)
 
-    @rule(job=held)
-    def finish_within(self, job: Job) -> None:
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def finish_within(self, data: st.DataObject) -> None:
+        job = self.some_job(data)
         if self.model.holds(job.id, job.token):
             self.store.atomic(lambda tx: job.finish(tx, "within"))
             self.model.finish(job.id, '"within"')
@@ -161,9 +156,11 @@ class Engine(RuleBasedStateMachine):
             with pytest.raises(JobLost):
                 self.store.atomic(lambda tx: job.finish(tx, "within"))
 
-    @rule(job=consumes(held), delay_s=DELAYS_S, returned=st.booleans())
-    def come_back_later(self, job: Job, delay_s: float, returned: bool) -> None:
-        """Snooze gives the attempt back, Retry-in spends it, and the last one cannot be asked for again."""
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), delay_s=DELAYS_S, returned=st.booleans())
+    def come_back_later(self, data: st.DataObject, delay_s: float, returned: bool) -> None:
+        """Snooze gives the attempt back; Retry-in spends it, and cannot be asked for after the last one."""
+        job = self.some_job(data)
         answer = Snooze(delay_s) if returned else RetryIn(delay_s)
         if not self.settle(answered(job, answer, 1, RULE)):
             return
@@ -172,8 +169,10 @@ class Engine(RuleBasedStateMachine):
         else:
             self.model.requeue(job.id, now_us() + int(delay_s * 1e6), now_us(), returned=int(returned))
 
-    @rule(job=consumes(held), retryable=st.booleans())
-    def fail(self, job: Job, retryable: bool) -> None:
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), retryable=st.sampled_from([True, True, False]))
+    def fail(self, data: st.DataObject, retryable: bool) -> None:
+        job = self.some_job(data)
         failure = JOB_TIMEOUT(kind=job.kind, timeout_s=1) if retryable else KIND_UNKNOWN(kind=job.kind)
         if not self.settle(failed(job, failure, RULE, 1, blamed=False)):
             return
@@ -182,9 +181,11 @@ class Engine(RuleBasedStateMachine):
         else:
             self.model.fail(job.id, failure.code)
 
-    @rule(job=consumes(held), release=st.booleans())
-    def give_up(self, job: Job, release: bool) -> None:
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), release=st.booleans())
+    def give_up(self, data: st.DataObject, release: bool) -> None:
         """The handler no longer wants it, or the worker stops."""
+        job = self.some_job(data)
         if not self.settle(released(job, "stopping") if release else answered(job, Cancel("unwanted"), 1)):
             return
         if release:
@@ -194,15 +195,13 @@ class Engine(RuleBasedStateMachine):
 
     # -- what time does -----------------------------------------------------------------------------------------------
 
-    @rule(passed=st.timedeltas(timedelta(), timedelta(seconds=12)))
-    def time_passes(self, passed: timedelta) -> None:
-        self.time.advance(passed.total_seconds())
-
-    @rule()
-    def a_worker_crashes(self) -> None:
-        """All of them, in fact: nobody renews until every lease is over."""
-        self.time.advance(LEASE_US / 1e6)
-        self.sweep()
+    @rule(seconds=st.sampled_from([0.5, 3.0, 5.0, 7.0, 10.0, 30.0]), noticed=st.sampled_from([True, True, False]))
+    def time_passes(self, seconds: float, noticed: bool) -> None:
+        """Windows close and leases run out; with nobody to renew them, that is what a crash looks like."""
+        self.time.advance(seconds)
+        if noticed:
+            self.sweep()
+            self.promote()
 
     @rule()
     def sweep(self) -> None:
@@ -221,28 +220,29 @@ class Engine(RuleBasedStateMachine):
     # -- what is always true ------------------------------------------------------------------------------------------
 
     @invariant()
-    def engine_and_model_agree(self) -> None:
+    def engine_and_model_agree_and_the_books_are_sound(self) -> None:
         shown = self.shown()
         assert sorted(shown) == sorted(self.model.jobs), "a job was lost, or came from nowhere"
-        for job_id, job in self.model.jobs.items():
-            there = shown[job_id]
-            assert {name: there[name] for name in SHOWN} == {name: getattr(job, name) for name in SHOWN}
-            assert there["lease_owner"] == job.owner
-            assert (there["cancel_us"] is not None) is job.cancel_asked
-            if job.state == "queued":
-                assert there["lane"] == job.lane
+        for job_id, there in shown.items():
+            self.agrees(there, self.model.jobs[job_id])
+            self.is_sound(job_id, there)
 
-    @invariant()
-    def the_books_are_sound(self) -> None:
-        for job_id, there in self.shown().items():
-            assert there["token"] >= self.tokens.get(job_id, 0), "a fencing token went back"
-            self.tokens[job_id] = there["token"]
-            assert (there["lease_owner"] is not None) is (there["state"] == "processing")
-            assert (there["error_code"] is not None) is (there["state"] == "failed")
-            assert (there["finished_us"] is not None) is (there["state"] == "complete")
-            assert there["result"] is None or there["state"] == "complete"
-            assert 0 <= there["pardon_count"] <= there["attempt_count"]
-            assert there["attempt_count"] - there["pardon_count"] <= (there["attempts_max"] or ATTEMPTS)
+    def agrees(self, there: dict[str, Any], job: ModelJob) -> None:
+        assert {name: there[name] for name in SHOWN} == {name: getattr(job, name) for name in SHOWN}
+        assert there["lease_owner"] == job.owner
+        assert (there["cancel_us"] is not None) is job.cancel_asked
+        if job.state == "queued":
+            assert there["lane"] == job.lane
+
+    def is_sound(self, job_id: str, there: dict[str, Any]) -> None:
+        assert there["token"] >= self.tokens.get(job_id, 0), "a fencing token went back"
+        self.tokens[job_id] = there["token"]
+        assert (there["lease_owner"] is not None) is (there["state"] == "processing")
+        assert (there["error_code"] is not None) is (there["state"] == "failed")
+        assert (there["finished_us"] is not None) is (there["state"] == "complete")
+        assert there["result"] is None or there["state"] == "complete"
+        assert 0 <= there["pardon_count"] <= there["attempt_count"]
+        assert there["attempt_count"] - there["pardon_count"] <= (there["attempts_max"] or ATTEMPTS)
 
     # -- doing it -----------------------------------------------------------------------------------------------------
 
@@ -252,6 +252,26 @@ class Engine(RuleBasedStateMachine):
         self.store.single("worker.register", id=worker, host="", process=1, queues="default", lease_us=LEASE_US)
         self.model.leases[worker] = now_us() + LEASE_US
         return worker
+
+    def take(self, worker: str, count: int, lane: str) -> None:
+        expected = self.model.claimable(lane, count)
+        claimed = self.store.atomic(lambda tx: ledger.claim(tx, queue="default", worker=worker, count=count, lane=lane))
+        if not claimed and worker not in self.model.leases:
+            return  # whoever has no lease may be refused
+        assert [job.id for job in claimed] == expected
+        assert [job.cancelled for job in claimed] == [self.model.jobs[job_id].cancel_asked for job_id in expected]
+        self.model.claim(expected, worker)
+        self.held += claimed
+
+    def some_job(self, data: st.DataObject) -> Job:
+        """One that was claimed at some time: mostly one whose token counts, or whose job is someone else's by now."""
+        now = [job for job in self.held if self.model.holds(job.id, job.token)]
+        stolen = [job for job in self.held if job not in now and self.is_processing(job.id)]
+        chosen = data.draw(st.sampled_from([now, now, stolen, self.held]).filter(bool), label="among")
+        return data.draw(st.sampled_from(chosen), label="job")
+
+    def is_processing(self, job_id: str) -> bool:
+        return job_id in self.model.jobs and self.model.jobs[job_id].state == "processing"
 
     def settle(self, settlement: Settlement) -> bool:
         """Settle once; whether it counted must be as the model says."""
@@ -273,7 +293,7 @@ class Engine(RuleBasedStateMachine):
 
 
 LONG = settings(
-    deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, stateful_step_count=40, max_examples=120
+    deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, stateful_step_count=50, max_examples=150
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,10 @@ from holdfast.store import Engine, Store
 from holdfast.testing.postgres import PostgresAddress
 
 PROCESSES = 10
+SHIPPED = sorted(
+    file.name.removesuffix(".sql") for file in resources.files("holdfast.store").joinpath("migrations").iterdir()
+)
+"""The migrations of the core, in their order."""
 MIGRATE = (
     "import sys; from holdfast.store import Store; store = Store.open(sys.argv[1]); sys.stdin.read();"
     " print(*store.migrate()); store.close()"
@@ -59,7 +64,7 @@ def test_ten_processes_that_start_at_once_migrate_once(empty_url: str) -> None:
         child.stdin = None
     answers = [child.communicate(timeout=100) for child in children]
     assert [child.returncode for child in children] == [0] * PROCESSES, [error for _, error in answers]
-    assert sorted(told.strip() for told, _ in answers) == [""] * (PROCESSES - 1) + ["0001_core"]
+    assert sorted(told.strip() for told, _ in answers) == [""] * (PROCESSES - 1) + [" ".join(SHIPPED)]
     store = Store.open(empty_url)
     assert {"job", "journal", "worker", "holdfast_migration"} <= tables(store)
     store.close()
@@ -67,7 +72,7 @@ def test_ten_processes_that_start_at_once_migrate_once(empty_url: str) -> None:
 
 def test_migrating_twice_is_nothing(empty_url: str) -> None:
     store = Store.open(empty_url)
-    assert store.migrate() == ["0001_core"]
+    assert store.migrate() == SHIPPED
     before = tables(store)
     assert store.migrate() == []
     assert tables(store) == before

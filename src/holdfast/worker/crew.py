@@ -52,6 +52,16 @@ class Crew:
         """How many jobs this process holds of the queue."""
         return len(self._waiting) + len(self._running)
 
+    @property
+    def backlog(self) -> int:
+        """How many jobs are held and have not been started."""
+        return len(self._waiting)
+
+    @property
+    def starved(self) -> bool:
+        """Whether hands are free and nothing is there for them."""
+        return not self._waiting and len(self._running) < self.settings.concurrency
+
     def jobs(self) -> list[Job]:
         """Every job that is held."""
         with self._change:

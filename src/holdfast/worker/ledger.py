@@ -14,7 +14,7 @@ from holdfast.base import SecretLeak, encode, limits
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.catalog.durable import JOB_PAYLOAD_TOO_LARGE, WORKER_LOST
 from holdfast.policy import Retry
-from holdfast.store import Tx
+from holdfast.store import Engine, Tx
 from holdfast.worker.job import Held, Job, JobLost
 from holdfast.worker.settlement import Settlement, failed, released
 
@@ -47,7 +47,8 @@ def claim(tx: Tx, *, queue: str, worker: str, count: int, lane: str = LANE_READY
         return []
     # The order of RETURNING means nothing: put them back in the order of the queue.
     rows.sort(key=_queue_order)
-    tx.many("job.journal_claimed", [(row[0], row[2], row[4]) for row in rows], queue=queue, owner=worker)
+    if tx.engine is Engine.SQLITE:
+        tx.many("job.journal_claimed", [(row[0], row[2], row[4]) for row in rows], queue=queue, owner=worker)
     return [
         Job(
             id=row[0],
@@ -74,10 +75,10 @@ def settle(
     tx: Tx, worker: str, finished: Sequence[Finished], settlements: Sequence[Settlement] = ()
 ) -> tuple[list[Finished], list[Settlement]]:
     """Write down how attempts ended, each once for its token; what was lost is returned."""
-    done = _finish(tx, finished)
+    done = _finish(tx, worker, finished)
     moved = {one.job.held_as for one in settlements if _move(tx, one)}
     told = [one for one in settlements if one.job.held_as in moved or not _came_through(tx, one.job)]
-    events = [_finished_event(one, "finished" if one[0].held_as in done else LATE) for one in finished]
+    events = [_finished_event(one, LATE) for one in finished if one[0].held_as not in done]
     events += [_event(one, _PAST[one.verb] if one.job.held_as in moved else LATE) for one in told]
     journal(tx, worker, events)
     return (
@@ -105,9 +106,8 @@ def finish_within(tx: Tx, job: Job, result: str | None) -> None:
         JobLost: the token no longer holds.
     """
     finished = (job, result, None)
-    if not _finish(tx, [finished]):
+    if not _finish(tx, job.worker, [finished]):
         raise JobLost(f"job {job.id} is no longer held by worker {job.worker}")
-    journal(tx, job.worker, [_finished_event(finished, "finished")])
 
 
 def reclaim(tx: Tx, dead_worker: str, by_worker: str, rule_of: Callable[[str], Retry | None]) -> list[Settlement]:
@@ -171,15 +171,19 @@ def _queue_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return row[12], row[13], row[0]
 
 
-def _finish(tx: Tx, finished: Sequence[Finished]) -> set[Held]:
+def _finish(tx: Tx, worker: str, finished: Sequence[Finished]) -> set[Held]:
+    """Finish what is still held, with its events; which of them that was."""
     if not finished:
         return set()
-    tokens = {job.id: job.token for job, _, _ in finished}
-    ids = list(tokens)
-    done = set(tokens.items())
-    if tx.run("job.finish", ids=ids, tokens=encode(tokens)) < len(ids):
-        # Some were lost. Which ones is asked only now: it happens once in a long while.
-        done &= set(tx.rows("job.finished_under", ids=ids))
+    held = {job.id: (job.token, duration_us) for job, _, duration_us in finished}
+    if len(held) < len(finished):
+        # One job under two tokens: only the newest can hold.
+        newest = sorted(finished, key=lambda one: one[0].token)
+        held = {job.id: (job.token, duration_us) for job, _, duration_us in newest}
+    rows = tx.rows("job.finish", ids=list(held), held=encode(held), worker=worker)
+    done = {(row[0], held[row[0]][0]) for row in rows}
+    if tx.engine is Engine.SQLITE:
+        journal(tx, worker, [_finished_event(one, "finished") for one in finished if one[0].held_as in done])
     for job, result, _ in finished:
         if result is not None and job.held_as in done:
             tx.run("job.keep_result", id=job.id, result=result)

@@ -7,7 +7,7 @@ and a thousand jobs share a commit.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -32,8 +32,6 @@ ALONE_S = 0.5
 SUSPECT_S = 10.0
 """A job tried apart that has run so long is no longer suspected of killing its worker at once."""
 BATCH_MAX = 1_000
-AHEAD_TURNS = 2.0
-"""So many turns' worth of jobs are claimed ahead, at the rate at which they were done lately."""
 
 
 @dataclass(slots=True)
@@ -47,8 +45,10 @@ class Stock:
     looked_alone_s: float = 0.0
     suspects: dict[str, float] = field(default_factory=dict)
     """Jobs tried apart, and since when."""
-    rate: float = 0.0
-    """Jobs done in a second, lately."""
+    ahead: int = 0
+    """How many jobs are claimed beyond what can run at once."""
+    more: bool = False
+    """Whether the last claim left some behind."""
     breaker: SharedBreaker | None = None
     probes: dict[str, int] = field(default_factory=dict)
     """Jobs let through by a half-open breaker, and in which round."""
@@ -78,9 +78,10 @@ class Pump:
         self._strays = False
         self._something = threading.Event()
         self._waiting = False
-        self._turn_s = 0.005
         self.claiming = True
         self.worker = ""
+        self.due_soon: Callable[[], None] = lambda: None
+        """Told when a job was put back for a moment only."""
 
     def done(self, job: Job, outcome: Outcome) -> None:
         """An attempt ended; called from the crews' threads."""
@@ -109,11 +110,10 @@ class Pump:
         """Settle and claim once; False when there was nothing to do."""
         if not self._may_write():
             return False  # the lease is gone: what was done here is no longer ours to say
-        wants = self._wants() if self.claiming else []
         finished, settlements = _drained(self._finished), _drained(self._settlements)
+        wants = self._wants(_by_queue(finished, settlements)) if self.claiming else []
         if not (finished or settlements or wants):
             return False
-        started_s = monotonic_s()
         try:
             claimed = self._store.atomic(lambda tx: self._phase(tx, finished, settlements, wants))
         except Failure:
@@ -125,7 +125,7 @@ class Pump:
             self.wake()
             raise
         self._strays = False
-        self._learn(finished, settlements, claimed, monotonic_s() - started_s)
+        self._learn(finished, settlements, claimed)
         return True
 
     def wait(self, seconds: float) -> None:
@@ -175,12 +175,12 @@ class Pump:
             breaker.spend(tx, len(jobs))
         return Claimed(queue, lane, full, jobs, admission.generation)
 
-    def _wants(self) -> list[tuple[str, str, int]]:
+    def _wants(self, done: Counter[str]) -> list[tuple[str, str, int]]:
         """Which claims are worth making: queue, lane and how many."""
         now_s = monotonic_s()
         wants = []
         for name, stock in self._stocks.items():
-            room = stock.crew.settings.concurrency + self._ahead(stock) - stock.crew.load
+            room = stock.crew.settings.concurrency + self._ahead(stock, done[name]) - stock.crew.load
             if room <= 0:
                 continue
             # A few at a time are not worth a claim while many are still held.
@@ -200,8 +200,15 @@ class Pump:
         held.update(one.job.held_as for one in (*settlements, *self._settlements))
         return held
 
-    def _ahead(self, stock: Stock) -> int:
-        return int(stock.rate * self._turn_s * AHEAD_TURNS)
+    @staticmethod
+    def _ahead(stock: Stock, done: int) -> int:
+        """Claim further ahead while a turn sees most of what is held done, and less when jobs lie about."""
+        reach = stock.ahead + stock.crew.settings.concurrency
+        if stock.more and (stock.crew.starved or done * 2 >= reach):
+            stock.ahead = min(BATCH_MAX, max(stock.crew.settings.concurrency, stock.ahead * 2))
+        elif done * 4 < reach:
+            stock.ahead = stock.ahead * 3 // 4
+        return stock.ahead
 
     @staticmethod
     def _suspecting(stock: Stock, now_s: float) -> bool:
@@ -209,28 +216,30 @@ class Pump:
         stock.suspects = {job_id: since_s for job_id, since_s in stock.suspects.items() if job_id in held}
         return any(now_s - since_s < SUSPECT_S for since_s in stock.suspects.values())
 
-    def _learn(
-        self,
-        finished: list[Finished],
-        settlements: list[Settlement],
-        claimed: list[Claimed],
-        turn_s: float,
-    ) -> None:
+    def _learn(self, finished: list[Finished], settlements: list[Settlement], claimed: list[Claimed]) -> None:
         now_s = monotonic_s()
-        self._turn_s += (turn_s - self._turn_s) * 0.2
-        done: dict[str, int] = dict.fromkeys(self._stocks, 0)
-        for job in (*(one[0] for one in finished), *(one.job for one in settlements)):
-            done[job.queue] += 1
-            self._stocks[job.queue].probes.pop(job.id, None)
-        for name, stock in self._stocks.items():
-            stock.rate += (done[name] / max(turn_s, 0.0005) - stock.rate) * 0.2
+        if any(stock.probes for stock in self._stocks.values()):
+            for job in (*(one[0] for one in finished), *(one.job for one in settlements)):
+                self._stocks[job.queue].probes.pop(job.id, None)
         for claim in claimed:
             self._stock(claim, now_s)
+        self._look_ahead(settlements)
+
+    def _look_ahead(self, settlements: list[Settlement]) -> None:
+        """What was put back may be claimed again at once, or be due before anyone would look."""
+        soon = False
+        for one in settlements:
+            if one.delay_us == 0:
+                self._stocks[one.job.queue].promising = True
+            soon = soon or 0 < (one.delay_us or 0) < POLL_S * 1_000_000
+        if soon:
+            self.due_soon()
 
     def _stock(self, claim: Claimed, now_s: float) -> None:
         stock = self._stocks[claim.queue]
         if claim.lane == ledger.LANE_READY:
             stock.promising = stock.promising or claim.full
+            stock.more = claim.full
             stock.looked_s = now_s
         else:
             stock.suspects.update(dict.fromkeys((job.id for job in claim.jobs), now_s))
@@ -238,6 +247,10 @@ class Pump:
             stock.probes.update(dict.fromkeys((job.id for job in claim.jobs), claim.generation))
         if claim.jobs:
             stock.crew.put(claim.jobs)
+
+
+def _by_queue(finished: list[Finished], settlements: list[Settlement]) -> Counter[str]:
+    return Counter([job.queue for job, _, _ in finished] + [one.job.queue for one in settlements])
 
 
 def _drained(gathered: deque[T]) -> list[T]:

@@ -69,6 +69,7 @@ class Worker:
             cancel=self._cancel,
             tend=self._tend,
         )
+        self._pump.due_soon = self._heart.nudge
         self._listener = Listener(store, self._woken)
         self._housekeeper = Housekeeper(
             store, periodic=periodic or scheduled(store, handlers), retention=retention or Retention()

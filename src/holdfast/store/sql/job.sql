@@ -46,6 +46,8 @@ UPDATE job SET unique_key = NULL
 SELECT id FROM job WHERE tenant = :tenant AND queue = :queue AND unique_key = :dedupe_key;
 
 -- name: claim
+-- On PostgreSQL the events go into the same statement; SQLite cannot, and has no round trip to save.
+/* postgresql: WITH claimed AS ( */
 UPDATE job
    SET state = 'processing', lease_owner = :owner, token = token + 1,
        attempt_count = attempt_count + 1, started_us = COALESCE(started_us, {now_us}), last_attempt_us = {now_us}
@@ -56,7 +58,12 @@ UPDATE job
         ORDER BY priority, due_us, id LIMIT :count
         /* postgresql: FOR UPDATE SKIP LOCKED )) */ /* sqlite: ) */
 RETURNING id, token, kind, payload, attempt_count, pardon_count, attempts_max, code_counts, timeout_us,
-          last_attempt_us, tenant, trace, priority, due_us, cancel_us;
+          last_attempt_us, tenant, trace, priority, due_us, cancel_us
+/* postgresql: ), noted AS (
+  INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker)
+  SELECT claimed.last_attempt_us, claimed.id, 'claimed', :queue, claimed.kind, claimed.attempt_count, :owner FROM claimed
+)
+SELECT * FROM claimed */;
 
 -- name: journal_claimed
 INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker)
@@ -78,16 +85,19 @@ SELECT min(due_us) - {now_us} FROM job WHERE state = 'queued' AND lane = 'waitin
 -- name: finish
 -- A look-up by id, whatever the planner believes: joined to a table of pairs, it reads all jobs to find the few that
 -- it expects to be processing. The tokens come as one JSON object for the same reason.
+/* postgresql: WITH done AS ( */
 UPDATE job
    SET state = 'complete', token = token + 1, finished_us = {now_us}, lease_owner = NULL, cancel_us = NULL
  WHERE id {among: ids} AND state = 'processing'
-   AND /* postgresql: token = (:tokens::jsonb ->> id)::bigint */
-       /* sqlite: (id, token) IN (SELECT key, value FROM json_each(:tokens)) */;
-
--- name: finished_under
--- Which of these were finished under the token that they were held with.
--- (The state is written so that no partial index fits: this is a look-up by id.)
-SELECT id, token - 1 FROM job WHERE id {among: ids} AND state || '' = 'complete';
+   AND /* postgresql: token = (:held::jsonb -> id ->> 0)::bigint */
+       /* sqlite: (id, token) IN (SELECT key, value ->> 0 FROM json_each(:held)) */
+/* postgresql: RETURNING id, queue, kind, attempt_count, finished_us )
+INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker, duration_us)
+SELECT done.finished_us, done.id, 'finished', done.queue, done.kind, done.attempt_count, :worker,
+       (:held::jsonb -> done.id ->> 1)::bigint
+  FROM done
+RETURNING subject */
+/* sqlite: RETURNING id */;
 
 -- name: settled_since_claimed
 -- Which of these this worker has settled since it last claimed them: the turn whose reply was lost has happened.
@@ -96,6 +106,11 @@ SELECT DISTINCT settled.subject FROM journal AS settled
    AND settled.id > (SELECT max(claimed.id) FROM journal AS claimed
                       WHERE claimed.subject = settled.subject AND claimed.verb = 'claimed'
                         AND claimed.worker = :worker);
+
+-- name: finished_under
+-- Which of these were finished under the token that they were held with.
+-- (The state is written so that no partial index fits: this is a look-up by id.)
+SELECT id, token - 1 FROM job WHERE id {among: ids} AND state || '' = 'complete';
 
 -- name: keep_result
 -- Only just after `finish`, in the same transaction.

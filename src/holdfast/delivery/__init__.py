@@ -1,0 +1,78 @@
+"""Telling others: sign, send, receive, dead letters."""
+
+from typing import TYPE_CHECKING
+
+from holdfast.base.lazy import lazily
+
+if TYPE_CHECKING:
+    from holdfast.delivery.body_hmac import BodyHmac
+    from holdfast.delivery.dead import Undelivered, UndeliveredEvents, UndeliveredFilter
+    from holdfast.delivery.deliveries import Deliveries, Delivery, EventHistory
+    from holdfast.delivery.endpoint import Endpoint
+    from holdfast.delivery.endpoints import Endpoints
+    from holdfast.delivery.exchange import Outgoing, Reply, Send
+    from holdfast.delivery.faults import DELIVERY
+    from holdfast.delivery.key_sets import Fetch
+    from holdfast.delivery.publishing import NewEvent, Published, new_event_id
+    from holdfast.delivery.receive import Incoming, Receiver
+    from holdfast.delivery.saleor import SaleorSignature
+    from holdfast.delivery.signing import SecretInvalid, Signer, Verified, Verifier
+    from holdfast.delivery.standard import StandardWebhooks
+
+# Who only receives needs nothing of sending: loaded when first used.
+_HOMES = {
+    "BodyHmac": "body_hmac",
+    "DELIVERY": "faults",
+    "Deliveries": "deliveries",
+    "Delivery": "deliveries",
+    "Endpoint": "endpoint",
+    "Endpoints": "endpoints",
+    "EventHistory": "deliveries",
+    "Fetch": "key_sets",
+    "Incoming": "receive",
+    "NewEvent": "publishing",
+    "Outgoing": "exchange",
+    "Published": "publishing",
+    "Receiver": "receive",
+    "Reply": "exchange",
+    "SaleorSignature": "saleor",
+    "SecretInvalid": "signing",
+    "Send": "exchange",
+    "Signer": "signing",
+    "StandardWebhooks": "standard",
+    "Undelivered": "dead",
+    "UndeliveredEvents": "dead",
+    "UndeliveredFilter": "dead",
+    "Verified": "signing",
+    "Verifier": "signing",
+    "new_event_id": "publishing",
+}
+__getattr__ = lazily(__name__, globals(), {name: f"{__name__}.{home}" for name, home in _HOMES.items()})
+
+__all__ = [
+    "DELIVERY",
+    "BodyHmac",
+    "Deliveries",
+    "Delivery",
+    "Endpoint",
+    "Endpoints",
+    "EventHistory",
+    "Fetch",
+    "Incoming",
+    "NewEvent",
+    "Outgoing",
+    "Published",
+    "Receiver",
+    "Reply",
+    "SaleorSignature",
+    "SecretInvalid",
+    "Send",
+    "Signer",
+    "StandardWebhooks",
+    "Undelivered",
+    "UndeliveredEvents",
+    "UndeliveredFilter",
+    "Verified",
+    "Verifier",
+    "new_event_id",
+]

@@ -1,0 +1,194 @@
+"""Events that could not be delivered: the dead letters of the delivery jobs, seen as events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from holdfast.base import Json
+from holdfast.catalog import Failure
+from holdfast.catalog.durable import JOB_NOT_FOUND
+from holdfast.delivery.endpoints import show
+from holdfast.delivery.faults import ENDPOINT_DISABLED
+from holdfast.delivery.publishing import KIND, QUEUE
+from holdfast.store import Store, Tx
+from holdfast.worker import DeadFilter, DeadLetters
+from holdfast.worker.dead import Progress
+
+PAGE = 500
+DELIVERIES_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undelivered:
+    """An event that one endpoint did not get."""
+
+    event_id: str
+    event_type: str
+    payload: Json
+    error_message: str
+    status_code: int | None
+    """What the endpoint answered last; None when it did not answer."""
+    attempts: int
+    last_attempt_at: datetime | None
+    created_at: datetime
+    """When it was given up."""
+    endpoint_id: str
+    error_code: str
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndeliveredFilter:
+    """Which undelivered events are meant; what is not given does not matter."""
+
+    endpoint_id: str | None = None
+    event_type: str | None = None
+    code: str | None = None
+    text: str | None = None
+    """Stands somewhere in the error message."""
+    since: datetime | None = None
+    """Given up at this time or later."""
+    until: datetime | None = None
+
+    def letters(self) -> DeadFilter:
+        """The dead letters among which they are; the type of the event is not known there."""
+        return DeadFilter(
+            queue=QUEUE,
+            kind=KIND,
+            tenant=self.endpoint_id,
+            code=self.code,
+            text=self.text,
+            since=self.since,
+            until=self.until,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UndeliveredPage:
+    """Some undelivered events, and where the next page begins."""
+
+    events: Sequence[Undelivered]
+    next: str | None
+    """To be given as `before`; None on the last page."""
+
+
+EVERY_ONE = UndeliveredFilter()
+
+
+class UndeliveredEvents:
+    """What could not be delivered, and how it is tried again. Threads may share it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._letters = DeadLetters(store)
+
+    def list(
+        self, chosen: UndeliveredFilter = EVERY_ONE, *, count: int = 50, before: str | None = None
+    ) -> UndeliveredPage:
+        """A page, the one that was given up last first; with an event type it may hold fewer than `count`.
+
+        Raises:
+            Failure: BAD_REQUEST when `before` is not what a page gave as `next`.
+        """
+        page = self._letters.list(chosen.letters(), count=count, before=before)
+        events = self._read(page.letters)
+        if chosen.event_type is not None:
+            events = [event for event in events if event.event_type == chosen.event_type]
+        return UndeliveredPage(events, page.next)
+
+    def count(self, chosen: UndeliveredFilter = EVERY_ONE) -> int:
+        """How many there are."""
+        if chosen.event_type is None:
+            return self._letters.count(chosen.letters())
+        return sum(1 for _ in self._each(chosen))
+
+    def replay(self, event_id: str, *, endpoint_id: str | None = None, reason: str | None = None) -> int:
+        """Deliver one event again, to one endpoint or to all that did not get it; to how many.
+
+        Raises:
+            Failure: JOB_NOT_FOUND when there is nothing of this event to replay, also when somebody else was faster;
+                ENDPOINT_DISABLED.
+        """
+        wanted = {"event_id": event_id, "most": DELIVERIES_MAX}
+        found = self.store.atomic(lambda tx: tx.records("delivery.deliveries", **wanted), write=False)
+        dead = [one for one in found if one["state"] == "failed" and endpoint_id in {None, one["endpoint_id"]}]
+        for one in dead:
+            self._check_enabled(one["endpoint_id"])
+        revived = sum(self._revive(one["job_id"], reason) for one in dead)
+        if not revived:
+            raise JOB_NOT_FOUND("Nothing of this event waits to be replayed.", event_id=event_id)
+        return revived
+
+    def replay_all(self, chosen: UndeliveredFilter, *, reason: str | None = None) -> Progress:
+        """Deliver again what matches and was given up when this began. Two operators may do it at once: each event
+        is sent to each endpoint once.
+
+        Raises:
+            Failure: ENDPOINT_DISABLED when the filter names an endpoint that is.
+        """
+        if chosen.endpoint_id is not None:
+            self._check_enabled(chosen.endpoint_id)
+        if chosen.event_type is None:
+            return self._letters.revive_all(chosen.letters(), reason=reason)
+        # All are found before the first is revived: what fails again meanwhile is not taken twice.
+        found = [event.job_id for event in self._each(chosen)]
+        done = sum(self._revive(job_id, reason) for job_id in found)
+        return Progress(total=len(found), done=done)
+
+    def _revive(self, job_id: str, reason: str | None) -> bool:
+        try:
+            self._letters.revive(job_id, reason=reason)
+        except Failure as failure:
+            if failure.code != JOB_NOT_FOUND.code:
+                raise
+            return False  # somebody else has revived it
+        return True
+
+    def _each(self, chosen: UndeliveredFilter) -> Iterator[Undelivered]:
+        before: str | None = None
+        while True:
+            page = self.list(chosen, count=PAGE, before=before)
+            yield from page.events
+            before = page.next
+            if before is None:
+                return
+
+    def _check_enabled(self, endpoint_id: str) -> None:
+        endpoint = self.store.atomic(lambda tx: show(tx, endpoint_id), write=False)
+        if not endpoint.enabled:
+            raise ENDPOINT_DISABLED(endpoint_id=endpoint_id, reason=endpoint.disabled_reason)
+
+    def _read(self, letters: Sequence[dict[str, Any]]) -> Sequence[Undelivered]:
+        ids = [letter["id"] for letter in letters]
+
+        def phase(tx: Tx) -> dict[str, tuple[Any, ...]]:
+            return {row[0]: row[1:] for row in tx.rows("delivery.undelivered", ids=ids)}
+
+        known = self.store.atomic(phase, write=False) if ids else {}
+        return [_undelivered(letter, *known[letter["id"]]) for letter in letters if letter["id"] in known]
+
+
+def _undelivered(
+    letter: dict[str, Any], endpoint_id: str, event_id: str, event_type: str, body: str, status: int | None
+) -> Undelivered:
+    return Undelivered(
+        event_id=event_id,
+        event_type=event_type,
+        payload=json.loads(body),
+        error_message=letter["error_message"],
+        status_code=status,
+        attempts=letter["attempt_count"],
+        last_attempt_at=_moment(letter["last_attempt_us"]),
+        created_at=_moment(letter["failed_us"]) or datetime.fromtimestamp(0, UTC),
+        endpoint_id=endpoint_id,
+        error_code=letter["error_code"],
+        job_id=letter["id"],
+    )
+
+
+def _moment(wall_us: int | None) -> datetime | None:
+    return None if wall_us is None else datetime.fromtimestamp(wall_us / 1_000_000, UTC)

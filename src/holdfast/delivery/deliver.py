@@ -1,0 +1,204 @@
+"""Bringing one event to one endpoint: the handler of the delivery jobs.
+
+It is written as a conversation: it yields what is to be done (a phase of a transaction, or a request) and is handed
+what came of it. So the same text serves a `Send` that blocks and one that is a coroutine function. On its usual way it
+asks the database nothing: the body came with the job, and the endpoint was read a moment ago.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.base import monotonic_s, now_us
+from holdfast.catalog import Failure
+from holdfast.catalog.core import GONE
+from holdfast.delivery import outcome
+from holdfast.delivery.admission import Admitted, EndpointBreakers, Held, take_pace
+from holdfast.delivery.endpoints import disable
+from holdfast.delivery.exchange import Outgoing, Reply
+from holdfast.delivery.faults import ENDPOINT_DISABLED, EVENT_NOT_FOUND, NO_SECRET
+from holdfast.delivery.flight import Flight, Flights
+from holdfast.delivery.known import Known, KnownEndpoints, look
+from holdfast.delivery.publishing import QUEUE
+from holdfast.delivery.signing import HeaderPair, Signer
+from holdfast.lifecycle import Snooze
+from holdfast.policy import Breaker
+from holdfast.store import Tx
+from holdfast.worker import Job, Jobs
+
+CONTENT_TYPE = ("Content-Type", "application/json")
+AGENT = ("User-Agent", "holdfast")
+LINE_S = 0.5
+"""While the event before is on its way, the next one looks so often whether it has ended."""
+LINE_S_MIN = 0.05
+LINE_S_MAX = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A unit of work on the store."""
+
+    work: Callable[[Tx], Any]
+    write: bool = True
+
+
+Talk = Generator[Phase | Outgoing, Any, Snooze | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a delivery job is about."""
+
+    event: str
+    type: str
+    endpoint: str
+    body: str | None = None
+    key: str | None = None
+    position: int | None = None
+
+
+class Deliverer:
+    """Makes the attempts of this process. Threads may share it."""
+
+    def __init__(self, jobs: Jobs, schemes: Mapping[str, Signer], breaker: Breaker | None) -> None:
+        self._jobs = jobs
+        self._schemes = schemes
+        self._breakers = None if breaker is None else EndpointBreakers(breaker)
+        self._known = KnownEndpoints()
+        self._flights = Flights()
+
+    def deliver(self, job: Job) -> Talk:
+        """One attempt.
+
+        Raises:
+            Failure: what the attempt failed with, and when the next one is due.
+        """
+        task = Task(**json.loads(job.text))
+        known = self._known.get(task.endpoint)
+        if known is None:
+            known = self._known.keep((yield Phase(lambda tx: look(tx, task.endpoint), write=False)))
+        endpoint = known.endpoint
+        if not endpoint.enabled:
+            raise ENDPOINT_DISABLED(endpoint_id=endpoint.id, reason=endpoint.disabled_reason)
+        if task.position is not None:
+            held = yield Phase(lambda tx: in_line(tx, task), write=False)
+            if held is not None:
+                return Snooze(held.wait_s, held.reason)
+        flight = self._flights.of(endpoint.id)
+        wait_s = flight.enter(endpoint.in_flight_max)
+        if wait_s is not None:
+            return Snooze(wait_s, "the endpoint has as many requests open as it may")
+        try:
+            return (yield from self._admitted(job, task, known, flight))
+        finally:
+            flight.leave()
+
+    def _admitted(self, job: Job, task: Task, known: Known, flight: Flight) -> Talk:
+        """Ask the shared limits where there are any, then send."""
+        endpoint = known.endpoint
+        admitted: Admitted | Held | None = None
+        if endpoint.rate_limit is not None:
+            admitted = yield Phase(lambda tx: take_pace(tx, endpoint))
+        breakers = self._breakers
+        if admitted is None and breakers is not None and not known.closed:
+            admitted = yield Phase(lambda tx: breakers.admit(tx, endpoint.id))
+        if isinstance(admitted, Held):
+            return Snooze(flight.come_back_s(admitted.wait_s, endpoint.in_flight_max), admitted.reason)
+        generation = None if admitted is None else admitted.generation
+        body = task.body
+        if body is None:
+            body = yield Phase(lambda tx: _body(tx, task), write=False)
+        request = self._request(task, known, body.encode())
+        started_s = monotonic_s()
+        try:
+            reply: Reply = yield request
+            failure = outcome.read_reply(reply)
+        except Exception as error:  # noqa: BLE001 - here an attempt is settled: whatever it was, there is no reply
+            failure = outcome.read_error(error)
+        took_s = monotonic_s() - started_s
+        if failure is not None:
+            yield from self._failed(task, known, flight, failure, took_s=took_s, generation=generation)
+            raise outcome.scheduled(failure, endpoint, job.attempt)
+        yield from self._succeeded(known, flight, took_s=took_s, generation=generation)
+        if task.position is not None:
+            yield Phase(lambda tx: self._finish_in_line(tx, job, task))
+        return None
+
+    def _request(self, task: Task, known: Known, body: bytes) -> Outgoing:
+        endpoint = known.endpoint
+        signer = self._schemes.get(endpoint.scheme)
+        try:
+            if signer is None:
+                raise ValueError(f"there is no scheme {endpoint.scheme}")
+            signed = signer.sign(body, event_id=task.event, at_us=now_us(), secrets=known.secrets)
+        except ValueError as wrong:
+            raise NO_SECRET(endpoint_id=endpoint.id) from wrong
+        own: tuple[HeaderPair, ...] = tuple((name, value.reveal()) for name, value in endpoint.headers.items())
+        headers = (CONTENT_TYPE, AGENT, *own, *signed)
+        return Outgoing(url=endpoint.url, headers=headers, body=body, timeout_s=endpoint.timeout_s)
+
+    def _succeeded(self, known: Known, flight: Flight, *, took_s: float, generation: int | None) -> Talk:
+        flight.succeeded(took_s, known.endpoint.in_flight_max)
+        flight.quiet_calls += 1
+        if generation is not None:
+            yield from self._tell(known, flight, code=None, generation=generation)
+        return None
+
+    def _failed(
+        self, task: Task, known: Known, flight: Flight, failure: Failure, *, took_s: float, generation: int | None
+    ) -> Talk:
+        endpoint = known.endpoint
+        blamed = Breaker.blames(failure)
+        if blamed:
+            flight.failed(took_s, endpoint.in_flight_max)
+        else:
+            flight.succeeded(took_s, endpoint.in_flight_max)
+        if failure.code == GONE.code:
+            yield Phase(lambda tx: disable(tx, endpoint.id, f"it answered 410 to the event {task.event}"))
+            self._known.forget(endpoint.id)
+        hold_s = outcome.held_s(failure)
+        if hold_s:
+            flight.hold(hold_s)
+        if blamed or generation is not None:
+            yield from self._tell(known, flight, code=failure.code if blamed else None, generation=generation)
+        return None
+
+    def _tell(self, known: Known, flight: Flight, *, code: str | None, generation: int | None) -> Talk:
+        """Tell the shared breaker; the outcome of the attempt stands, whether that works or not."""
+        breakers = self._breakers
+        if breakers is None:
+            return None
+        quiet_calls, flight.quiet_calls = flight.quiet_calls, 0
+        facts: dict[str, Any] = {"code": code, "quiet_calls": quiet_calls, "generation": generation}
+        with suppress(Failure):
+            yield Phase(lambda tx: breakers.tell(tx, known.endpoint.id, **facts))
+        if code is not None or generation is not None:
+            self._known.forget(known.endpoint.id)
+        return None
+
+    def _finish_in_line(self, tx: Tx, job: Job, task: Task) -> None:
+        """Finish the job and call the next of its key, in one transaction."""
+        job.finish(tx)
+        tx.run("delivery.call_next", endpoint_id=task.endpoint, order_key=task.key, position=task.position)
+        tx.after_commit.append(lambda: self._jobs.notifier.wake(QUEUE))
+
+
+def in_line(tx: Tx, task: Task) -> Held | None:
+    """Whether the event before, under the same key, has yet to end."""
+    found = tx.row("delivery.before", endpoint_id=task.endpoint, order_key=task.key, position=task.position)
+    if found is None:
+        return None
+    state, due_in_us = found
+    wait_s = LINE_S if state == "processing" else due_in_us / 1_000_000 + LINE_S_MIN
+    return Held(min(max(wait_s, LINE_S_MIN), LINE_S_MAX), "the event before it has not ended")
+
+
+def _body(tx: Tx, task: Task) -> str:
+    found = tx.row("delivery.body", event_id=task.event)
+    if found is None:
+        raise EVENT_NOT_FOUND(event_id=task.event)
+    return str(found[0])

@@ -1,0 +1,197 @@
+"""Webhooks out: endpoints, events, and the jobs that bring the one to the other.
+
+```python
+deliveries = Deliveries(store, jobs)
+deliveries.endpoints.add("https://example.com/hook", event_types=["order.*"])
+deliveries.publish("order.paid", {"order": 7})
+Worker(store, deliveries.handlers(send), queues=[deliveries.queue()]).run()
+```
+
+An event is told at least once: a worker that dies between the reply and its own note of it sends again, under the same
+id. Each event has one id through all attempts and at all endpoints; each attempt is signed afresh.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.base import Json, limits, new_id
+from holdfast.delivery.admission import ENDPOINT_BREAKER
+from holdfast.delivery.body_hmac import BodyHmac
+from holdfast.delivery.dead import DELIVERIES_MAX, UndeliveredEvents
+from holdfast.delivery.deliver import Deliverer
+from holdfast.delivery.drive import drive, drive_async, is_asynchronous
+from holdfast.delivery.endpoint import SCHEDULE_S
+from holdfast.delivery.endpoints import Endpoints
+from holdfast.delivery.exchange import Send
+from holdfast.delivery.faults import EVENT_NOT_FOUND
+from holdfast.delivery.publishing import KIND, QUEUE, NewEvent, Published, prepared, publish
+from holdfast.delivery.signing import Signer
+from holdfast.delivery.standard import StandardWebhooks
+from holdfast.policy import Backoff, Breaker, Retry
+from holdfast.store import Store, Tx
+from holdfast.worker import Handlers, Job, Jobs, QueueSettings
+
+CONCURRENCY = 100
+PRUNE_MAX = 1_000
+SCHEMES: Mapping[str, Signer] = {"standard": StandardWebhooks(), "body-hmac": BodyHmac()}
+"""The schemes that an endpoint may name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One event on its way to one endpoint, with everything that happened."""
+
+    endpoint_id: str
+    job_id: str
+    state: str | None
+    """As the job's; None when the job was pruned, which only happens to what was delivered."""
+    attempts: int
+    error_code: str | None
+    error_message: str | None
+    events: Sequence[dict[str, Any]]
+    """The journal: each attempt with its time, duration, code and the endpoint's status."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventHistory:
+    """An event, and what became of it at each endpoint."""
+
+    id: str
+    type: str
+    key: str | None
+    tenant: str
+    payload: Json
+    created_us: int
+    deliveries: Sequence[Delivery]
+
+
+class Deliveries:
+    """Webhooks of a store. Threads may share it."""
+
+    def __init__(
+        self,
+        store: Store,
+        jobs: Jobs,
+        *,
+        schemes: Mapping[str, Signer] = SCHEMES,
+        breaker: Breaker | None = ENDPOINT_BREAKER,
+    ) -> None:
+        """
+        Args:
+            schemes: by the names that endpoints use.
+            breaker: for each endpoint, shared by all processes; while it is open, events wait and spend no attempt.
+        """
+        self.store = store
+        self.jobs = jobs
+        self.endpoints = Endpoints(store, schemes)
+        self.undelivered = UndeliveredEvents(store)
+        self._schemes = schemes
+        self._breaker = breaker
+
+    def publish(
+        self,
+        event_type: str,
+        payload: Json,
+        *,
+        id: str | None = None,
+        key: str | None = None,
+        tenant: str = "",
+        tx: Tx | None = None,
+    ) -> Published:
+        """Tell everybody who wants to know; it is on disk when this returns, or with the caller's transaction.
+
+        Raises:
+            Failure: BAD_REQUEST names the field; EVENT_TOO_LARGE; EVENT_ID_TAKEN; or the database's own failure.
+        """
+        event = NewEvent(event_type, payload, key=key, tenant=tenant, **({} if id is None else {"id": id}))
+        return self.publish_many([event], tx=tx)[0]
+
+    def publish_many(self, events: Sequence[NewEvent], *, tx: Tx | None = None) -> list[Published]:
+        """Many at once, in one transaction.
+
+        Raises:
+            Failure: as `publish`; nothing is published then.
+        """
+        rows = prepared(events)
+        if not rows:
+            return []
+        published_by = new_id()
+        if tx is not None:
+            made = publish(tx, self.jobs, rows, published_by)
+        else:
+            made = self.store.atomic(lambda here: publish(here, self.jobs, rows, published_by), repeatable=True)
+        by_id = {one.id: one for one in made}
+        return [by_id[event.id] for event in events]
+
+    def handlers(self, send: Send, into: Handlers | None = None) -> Handlers:
+        """What a worker needs to make deliveries, beside its other handlers where it has some."""
+        handlers = Handlers() if into is None else into
+        deliverer = Deliverer(self.jobs, self._schemes, self._breaker)
+        # An endpoint has a schedule of its own; this one is for what goes wrong before the endpoint is known.
+        rule = Retry(
+            attempts=len(SCHEDULE_S) + 1,
+            attempts_unknown=len(SCHEDULE_S) + 1,
+            backoff=Backoff.listed(*SCHEDULE_S),
+            retry_after_max_s=limits().delay_s_max,
+        )
+
+        def deliver(job: Job) -> Any:
+            return drive(self.store, send, deliverer.deliver(job))
+
+        async def deliver_async(job: Job) -> Any:
+            return await drive_async(self.store, send, deliverer.deliver(job))
+
+        handlers.handle(KIND, retry=rule)(deliver_async if is_asynchronous(send) else deliver)
+        return handlers
+
+    def queue(self, concurrency: int = CONCURRENCY) -> QueueSettings:
+        """The queue that a worker serves; several times what one endpoint may have open keeps it fair."""
+        return QueueSettings(QUEUE, concurrency=concurrency)
+
+    def history(self, event_id: str) -> EventHistory:
+        """Everything that happened to an event.
+
+        Raises:
+            Failure: EVENT_NOT_FOUND.
+        """
+
+        def phase(tx: Tx) -> EventHistory:
+            found = tx.records("delivery.event", event_id=event_id)
+            if not found:
+                raise EVENT_NOT_FOUND(event_id=event_id)
+            rows = tx.records("delivery.deliveries", event_id=event_id, most=DELIVERIES_MAX)
+            told = [_delivery(tx, row) for row in rows]
+            event = found[0]
+            return EventHistory(payload=json.loads(event.pop("body")), deliveries=told, **event)
+
+        return self.store.atomic(phase, write=False)
+
+    def prune(self, *, older_s: float, count: int = PRUNE_MAX) -> int:
+        """Delete up to so many events of which every delivery came through, so old or older; how many."""
+
+        def phase(tx: Tx) -> int:
+            rows = tx.rows("delivery.old_events", older_us=int(older_s * 1_000_000), count=count)
+            ids = [row[0] for row in rows]
+            if ids:
+                tx.run("delivery.prune_deliveries", ids=ids)
+                tx.run("delivery.prune_events", ids=ids)
+            return len(ids)
+
+        return self.store.atomic(phase, repeatable=True)
+
+
+def _delivery(tx: Tx, row: dict[str, Any]) -> Delivery:
+    events = tx.records("job.history", id=row["job_id"], after=0, count=limits().page_rows_max)
+    return Delivery(
+        endpoint_id=row["endpoint_id"],
+        job_id=row["job_id"],
+        state=row["state"],
+        attempts=row["attempt_count"] or 0,
+        error_code=row["error_code"],
+        error_message=row["error_message"],
+        events=events,
+    )

@@ -1,0 +1,67 @@
+"""Driving a conversation: the phases run on the store, the requests go to a `Send`, blocking or not."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from holdfast.delivery.deliver import Phase, Talk
+from holdfast.delivery.exchange import Outgoing, Reply, Send
+from holdfast.lifecycle import Snooze
+from holdfast.store import Store
+
+
+def is_asynchronous(send: Send) -> bool:
+    """Whether this sender is a coroutine function, or an object whose call is one."""
+    return inspect.iscoroutinefunction(send) or inspect.iscoroutinefunction(type(send).__call__)
+
+
+def drive(store: Store, send: Send, talk: Talk) -> Snooze | None:
+    """Hold the conversation in this thread."""
+    try:
+        step = next(talk)
+        while True:
+            try:
+                came = _run(store, step) if isinstance(step, Phase) else send(step)
+            except Exception as error:  # noqa: BLE001 - the conversation decides what it means
+                step = talk.throw(error)
+            else:
+                step = talk.send(came)
+    except StopIteration as ended:
+        return cast("Snooze | None", ended.value)
+    finally:
+        talk.close()
+
+
+async def drive_async(store: Store, send: Send, talk: Talk) -> Snooze | None:
+    """Hold the conversation on this loop; the phases run in threads."""
+    try:
+        step = next(talk)
+        while True:
+            try:
+                came = await (_run_async(store, step) if isinstance(step, Phase) else _sent(send, step))
+            except Exception as error:  # noqa: BLE001 - the conversation decides what it means
+                step = talk.throw(error)
+            else:
+                step = talk.send(came)
+    except StopIteration as ended:
+        return cast("Snooze | None", ended.value)
+    finally:
+        talk.close()
+
+
+def _run(store: Store, phase: Phase) -> Any:
+    return store.atomic(phase.work, write=phase.write)
+
+
+async def _run_async(store: Store, phase: Phase) -> Any:
+    return await store.atomic_async(phase.work, write=phase.write)
+
+
+async def _sent(send: Send, request: Outgoing) -> Reply:
+    import asyncio
+
+    # Also here, so that a sender that forgets its time limit holds no place for ever.
+    async with asyncio.timeout(request.timeout_s):
+        return await cast("Callable[[Outgoing], Awaitable[Reply]]", send)(request)

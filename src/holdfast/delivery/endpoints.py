@@ -1,0 +1,201 @@
+"""The endpoints of a store: added, changed, disabled, given new secrets. Each change is one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from holdfast.base import Secret, limits, new_id, prefixed_id
+from holdfast.catalog.core import BAD_REQUEST
+from holdfast.delivery.endpoint import Endpoint, of_row
+from holdfast.delivery.faults import ENDPOINT_NOT_FOUND
+from holdfast.delivery.signing import SECRETS_MAX, SecretInvalid, Signer
+from holdfast.store import Store, Tx
+
+OVERLAP_S = 86_400.0
+ENDPOINTS_MAX = 1_000
+"""For each tenant: every event looks at all of them."""
+REASON_CHARS_MAX = 500
+SUBJECT = "endpoint:"
+"""What happens to an endpoint is in the journal under this and its id."""
+CHANGEABLE = frozenset(
+    {"url", "event_types", "scheme", "headers", "delays_s", "timeout_s", "retry_after_max_s", "in_flight_max",
+     "rate_limit", "ordered"}
+)  # fmt: skip
+
+
+class Endpoints:
+    """Who is told. Threads may share it."""
+
+    def __init__(self, store: Store, schemes: Mapping[str, Signer]) -> None:
+        self.store = store
+        self._schemes = schemes
+
+    def add(self, url: str, *, secret: Secret | None = None, tenant: str = "", **settings: Any) -> Endpoint:
+        """Tell this address of events from now on; without a secret one is made.
+
+        Args:
+            settings: as the fields of `Endpoint`.
+
+        Raises:
+            Failure: BAD_REQUEST names the field.
+        """
+        endpoint = Endpoint(id=prefixed_id("ep"), url=url, tenant=tenant, **_read(settings))
+        made = self._usable(endpoint.scheme, secret)
+
+        def phase(tx: Tx) -> Endpoint:
+            found = tx.row("delivery.count_endpoints", tenant=tenant)
+            if found is not None and found[0] >= ENDPOINTS_MAX:
+                raise BAD_REQUEST("{field} has {most} endpoints already.", field="tenant", most=ENDPOINTS_MAX)
+            tx.run("delivery.add_endpoint", tenant=tenant, **endpoint.columns())
+            tx.run("delivery.add_secret", id=new_id(), endpoint_id=endpoint.id, secret=made.reveal())
+            _note(tx, endpoint.id, "added", None)
+            return show(tx, endpoint.id)
+
+        return self.store.atomic(phase)
+
+    def show(self, endpoint_id: str) -> Endpoint:
+        """One endpoint with its secrets in force.
+
+        Raises:
+            Failure: ENDPOINT_NOT_FOUND.
+        """
+        return self.store.atomic(lambda tx: show(tx, endpoint_id), write=False)
+
+    def list(self, *, tenant: str | None = None, count: int = 50, after: str = "") -> Sequence[Endpoint]:
+        """A page in the order of their ids; `after` is the last id of the page before."""
+        count = max(1, min(count, limits().page_rows_max))
+
+        def phase(tx: Tx) -> Sequence[Endpoint]:
+            rows = tx.rows("delivery.endpoints", tenant=tenant, after=after, count=count)
+            return [of_row(row, tx.rows("delivery.secrets", endpoint_id=row[0])) for row in rows]
+
+        return self.store.atomic(phase, write=False)
+
+    def update(self, endpoint_id: str, **changes: Any) -> Endpoint:
+        """Change settings; what is under way already keeps its number of attempts.
+
+        Raises:
+            Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST names the field.
+        """
+        unknown = changes.keys() - CHANGEABLE
+        if unknown:
+            raise BAD_REQUEST("{field} is nothing that can be changed.", field=sorted(unknown)[0])
+
+        def phase(tx: Tx) -> Endpoint:
+            changed = replace(_held(tx, endpoint_id), **_read(changes))
+            for held in changed.secrets:
+                self._usable(changed.scheme, held.secret)
+            tx.run("delivery.update_endpoint", **changed.columns())
+            _note(tx, endpoint_id, "updated", ", ".join(sorted(changes)))
+            return changed
+
+        return self.store.atomic(phase, repeatable=True)
+
+    def disable(self, endpoint_id: str, *, reason: str) -> bool:
+        """Send nothing more; False when it was disabled before.
+
+        Raises:
+            Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST when there is no reason.
+        """
+        if not 1 <= len(reason) <= REASON_CHARS_MAX:
+            raise BAD_REQUEST("{field} has 1 to {most} characters.", field="reason", most=REASON_CHARS_MAX)
+        return self.store.atomic(lambda tx: disable(tx, endpoint_id, reason))
+
+    def enable(self, endpoint_id: str) -> bool:
+        """Send again; False when it was enabled. What it missed meanwhile is among the dead letters.
+
+        Raises:
+            Failure: ENDPOINT_NOT_FOUND.
+        """
+
+        def phase(tx: Tx) -> bool:
+            _held(tx, endpoint_id)
+            if tx.row("delivery.enable", id=endpoint_id) is None:
+                return False
+            _note(tx, endpoint_id, "enabled", None)
+            return True
+
+        return self.store.atomic(phase)
+
+    def rotate_secret(self, endpoint_id: str, *, secret: Secret | None = None, overlap_s: float = OVERLAP_S) -> Secret:
+        """Put a new secret in force; the old ones stay so for the overlap. Where the scheme has room, all of them sign.
+
+        Raises:
+            Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST names the field.
+        """
+        if not 0 <= overlap_s <= limits().delay_s_max:
+            raise BAD_REQUEST("{field} is a number of seconds between 0 and a week.", field="overlap_s")
+        secret_id = new_id()
+
+        def phase(tx: Tx) -> Secret:
+            endpoint = _held(tx, endpoint_id)
+            made = self._usable(endpoint.scheme, secret)
+            tx.run("delivery.forget_secrets", endpoint_id=endpoint_id)
+            if len(endpoint.secrets) >= SECRETS_MAX:
+                raise BAD_REQUEST("{field} were rotated too often; wait until the old ones expire.", field="secrets")
+            tx.run("delivery.add_secret", id=secret_id, endpoint_id=endpoint_id, secret=made.reveal())
+            tx.run(
+                "delivery.expire_secrets",
+                endpoint_id=endpoint_id,
+                kept=secret_id,
+                overlap_us=int(overlap_s * 1_000_000),
+            )
+            _note(tx, endpoint_id, "secret_rotated", None)
+            return made
+
+        return self.store.atomic(phase)
+
+    def _usable(self, scheme: str, secret: Secret | None) -> Secret:
+        signer = self._schemes.get(scheme)
+        if signer is None:
+            raise BAD_REQUEST("{field} is one of {known}.", field="scheme", known=", ".join(sorted(self._schemes)))
+        made = signer.new_secret() if secret is None else secret
+        try:
+            signer.check_secret(made)
+        except SecretInvalid as wrong:
+            raise BAD_REQUEST("{field} cannot sign: {why}.", field="secret", why=str(wrong)) from wrong
+        return made
+
+
+def show(tx: Tx, endpoint_id: str) -> Endpoint:
+    """One endpoint with its secrets in force.
+
+    Raises:
+        Failure: ENDPOINT_NOT_FOUND.
+    """
+    row = tx.row("delivery.endpoint", id=endpoint_id)
+    if row is None:
+        raise ENDPOINT_NOT_FOUND(endpoint_id=endpoint_id)
+    return of_row(row, tx.rows("delivery.secrets", endpoint_id=endpoint_id))
+
+
+def disable(tx: Tx, endpoint_id: str, reason: str) -> bool:
+    """Send nothing more; False when it was disabled before."""
+    _held(tx, endpoint_id)
+    if tx.row("delivery.disable", id=endpoint_id, reason=reason) is None:
+        return False
+    _note(tx, endpoint_id, "disabled", reason)
+    return True
+
+
+def _held(tx: Tx, endpoint_id: str) -> Endpoint:
+    tx.row("delivery.hold_endpoint", id=endpoint_id)
+    return show(tx, endpoint_id)
+
+
+def _note(tx: Tx, endpoint_id: str, verb: str, reason: str | None) -> None:
+    tx.run("queue.note", subject=SUBJECT + endpoint_id, verb=verb, queue="", reason=reason)
+
+
+def _read(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as callers write them: lists for tuples, plain text for header values."""
+    read = dict(settings)
+    for name in ("event_types", "delays_s"):
+        if name in read:
+            read[name] = tuple(read[name])
+    if "headers" in read:
+        given = read["headers"]
+        read["headers"] = {name: value if isinstance(value, Secret) else Secret(value) for name, value in given.items()}
+    return read

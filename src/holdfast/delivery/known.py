@@ -1,0 +1,73 @@
+"""Endpoints as this process saw them last: a delivery need not ask the database who it is for."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from holdfast.base import Secret, monotonic_s
+from holdfast.delivery.endpoint import Endpoint
+from holdfast.delivery.endpoints import show
+from holdfast.store import Tx
+
+FRESH_S = 1.0
+"""A change made elsewhere is seen within this time."""
+KNOWN_MAX = 10_000
+BREAKER = "webhook:"
+"""The breaker of an endpoint is named by this and its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An endpoint, and whether its breaker lets everything through."""
+
+    endpoint: Endpoint
+    closed: bool
+
+    @property
+    def secrets(self) -> list[Secret]:
+        """Those in force, the newest first."""
+        return [held.secret for held in self.endpoint.secrets]
+
+
+class KnownEndpoints:
+    """What was read a moment ago. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[Known, float]] = {}
+
+    def get(self, endpoint_id: str) -> Known | None:
+        """What is known and fresh; None asks the caller to read it. While one reads, others go on with what was."""
+        with self._lock:
+            held = self._known.get(endpoint_id)
+            if held is None:
+                return None
+            known, read_s = held
+            if abs(monotonic_s() - read_s) < FRESH_S:
+                return known
+            self._known[endpoint_id] = (known, monotonic_s())
+            return None
+
+    def keep(self, known: Known) -> Known:
+        """This was read just now."""
+        with self._lock:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[known.endpoint.id] = (known, monotonic_s())
+        return known
+
+    def forget(self, endpoint_id: str) -> None:
+        """It has changed: the next one reads it."""
+        with self._lock:
+            self._known.pop(endpoint_id, None)
+
+
+def look(tx: Tx, endpoint_id: str) -> Known:
+    """Read an endpoint.
+
+    Raises:
+        Failure: ENDPOINT_NOT_FOUND.
+    """
+    breaker = tx.row("delivery.breaker", name=BREAKER + endpoint_id)
+    return Known(show(tx, endpoint_id), breaker is None or breaker[0] == "closed")

@@ -1,0 +1,76 @@
+"""What an attempt came to, by the tables of the seed: delivered, try again and when, or never. Pure.
+
+| answer | outcome |
+|---|---|
+| 2xx | delivered |
+| 3xx | final; never followed |
+| 408, 425 | again |
+| 410 | final, and the endpoint is disabled |
+| 429, 503 | again, after Retry-After up to a ceiling; 429 without one after a minute |
+| other 4xx | final |
+| other 5xx | again |
+| refused, name not found, timeout, reset | again |
+| TLS | final |
+"""
+
+from __future__ import annotations
+
+from holdfast.base import plain
+from holdfast.catalog import DEFAULT_STATUSES, Classifier, Failure, classify_status, core
+from holdfast.delivery.endpoint import Endpoint
+from holdfast.delivery.exchange import BODY_SHOWN_BYTES, Reply
+from holdfast.delivery.faults import REDIRECTED
+
+RATE_LIMITED_S = 60.0
+"""How long a 429 without a readable Retry-After is waited for."""
+ASKING = frozenset({429, 503})
+"""The statuses whose Retry-After counts."""
+HELD_S_MAX = 60.0
+"""An endpoint that asks for time gets it for all its events, but not more than this without being asked again."""
+
+STATUSES = DEFAULT_STATUSES.but(
+    {507: core.UPSTREAM_ERROR},
+    {1: core.INVALID_RESPONSE, 3: REDIRECTED} | dict.fromkeys(range(6, 10), core.INVALID_RESPONSE),
+)
+NETWORK = Classifier()
+
+
+def read_reply(reply: Reply) -> Failure | None:
+    """The failure that a reply is, with the time that the endpoint asks for; None when the event was delivered."""
+    failure = classify_status(reply.status, reply.headers, table=STATUSES)
+    if failure is None:
+        return None
+    asked_s = failure.retry_after_s if reply.status in ASKING else None
+    if asked_s is None and reply.status == core.RATE_LIMIT_EXCEEDED.status:
+        asked_s = RATE_LIMITED_S
+    shown = _shown(reply.body)
+    facts = {"upstream_status": reply.status} | ({"answer": shown} if shown else {})
+    says = "The endpoint answered {upstream_status}" + (": {answer}" if shown else ".")
+    return Failure(failure.fault, says, details=facts, retry_after_s=asked_s)
+
+
+def read_error(error: Exception) -> Failure:
+    """The failure that the lack of a reply is."""
+    return NETWORK.classify(error)
+
+
+def held_s(failure: Failure) -> float:
+    """How long other events to the endpoint had better wait too, because it asked for time."""
+    return min(failure.retry_after_s or 0.0, HELD_S_MAX) if _asked(failure) else 0.0
+
+
+def scheduled(failure: Failure, endpoint: Endpoint, attempt: int) -> Failure:
+    """The failure with the time of the next attempt: what the endpoint asked for, else what its schedule says."""
+    asked_s = failure.retry_after_s if _asked(failure) else None
+    failure.retry_after_s = endpoint.delay_s(attempt) if asked_s is None else min(asked_s, endpoint.retry_after_max_s)
+    return failure
+
+
+def _asked(failure: Failure) -> bool:
+    return failure.details.get("upstream_status") in ASKING
+
+
+def _shown(body: bytes) -> str:
+    """The beginning of a body, on one line and harmless to a terminal."""
+    text = body[:BODY_SHOWN_BYTES].decode("utf-8", "replace")
+    return str(plain("".join(sign if sign.isprintable() else " " for sign in text))).strip()

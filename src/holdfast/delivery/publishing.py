@@ -1,0 +1,180 @@
+"""Publishing: an event, and a job for each endpoint that wants it, all in one transaction."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.base import Json, SecretLeak, encode, prefixed_id
+from holdfast.catalog.core import BAD_REQUEST
+from holdfast.delivery.endpoint import TYPE_SHAPE, wants
+from holdfast.delivery.endpoints import ENDPOINTS_MAX
+from holdfast.delivery.faults import EVENT_ID_TAKEN, EVENT_TOO_LARGE
+from holdfast.store import Row, Tx
+from holdfast.worker import Jobs, NewJob
+
+QUEUE = "webhooks"
+KIND = "webhook.deliver"
+EVENT_BYTES_MAX = 1_048_576
+INLINE_BYTES_MAX = 32_768
+"""A body up to this size travels with its job, so that a delivery reads nothing; a larger one is read when due."""
+EVENTS_MAX = 1_000
+"""So many events are published in one call."""
+NAME_CHARS_MAX = 200
+
+# Also fit to stand in a header, and without a full stop: see Standard Webhooks.
+_ID = re.compile(r"[A-Za-z0-9_:+/=-]{1,100}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """Something that happened, to be told."""
+
+    type: str
+    payload: Json
+    id: str = field(default_factory=lambda: new_event_id())
+    """One through all attempts and at all endpoints; the same id again is the same event."""
+    key: str | None = None
+    """At endpoints that want order, events of one key are sent one after the other."""
+    tenant: str = ""
+    """Whose endpoints are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """An event that is on disk, or will be with the caller's transaction."""
+
+    id: str
+    created: bool
+    """False when it was published before."""
+    endpoint_ids: tuple[str, ...] = ()
+    """Who is told, where this call created it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Receiver:
+    id: str
+    event_types: tuple[str, ...]
+    attempts: int
+    ordered: bool
+
+
+def new_event_id() -> str:
+    """Such as `evt_a1b2c3d4e5f6789a`."""
+    return prefixed_id("evt")
+
+
+def prepared(events: Sequence[NewEvent]) -> list[Row]:
+    """The events as the table takes them, each id once.
+
+    Raises:
+        Failure: BAD_REQUEST names the field; EVENT_TOO_LARGE; EVENT_ID_TAKEN when two of them share an id.
+    """
+    if len(events) > EVENTS_MAX:
+        raise BAD_REQUEST("{count} events are more than one call takes: {most}.", count=len(events), most=EVENTS_MAX)
+    rows: dict[str, Row] = {}
+    for event in events:
+        row = _checked(event)
+        if rows.setdefault(event.id, row) != row:
+            raise EVENT_ID_TAKEN(event_id=event.id)
+    return list(rows.values())
+
+
+def publish(tx: Tx, jobs: Jobs, rows: Sequence[Row], published_by: str) -> list[Published]:
+    """Write the events that are new, and a job for each endpoint that wants one.
+
+    Raises:
+        Failure: EVENT_ID_TAKEN when an id was used for something else before.
+    """
+    inserted = tx.many("delivery.publish", rows, published_by=published_by)
+    new = {row[0] for row in rows}
+    if inserted < len(rows):
+        new = _told_apart(tx, rows, published_by)
+        if not inserted:
+            new = set()  # an earlier try of this very call came through whole
+    told = _enqueue(tx, jobs, [row for row in rows if row[0] in new])
+    return [Published(row[0], row[0] in new, tuple(told.get(row[0], ()))) for row in rows]
+
+
+def _told_apart(tx: Tx, rows: Sequence[Row], published_by: str) -> set[str]:
+    """The ids that this call has written; the others must say the same as what is there."""
+    stored = {row[0]: row for row in tx.rows("delivery.published", ids=[row[0] for row in rows])}
+    for row in rows:
+        if stored[row[0]][:5] != row:
+            raise EVENT_ID_TAKEN(event_id=row[0])
+    return {event_id for event_id, row in stored.items() if row[5] == published_by}
+
+
+def _enqueue(tx: Tx, jobs: Jobs, rows: Sequence[Row]) -> dict[str, list[str]]:
+    receivers = {tenant: _receivers(tx, tenant) for tenant in {row[1] for row in rows}}
+    pairs = [(row, to) for row in rows for to in receivers[row[1]] if wants(to.event_types, row[2])]
+    if not pairs:
+        return {}
+    positions = [_position(tx, row, to) for row, to in pairs]
+    asked = [_job(row, to, place) for (row, to), place in zip(pairs, positions, strict=True)]
+    made = jobs.enqueue_many(asked, tx=tx)
+    plan = []
+    told: dict[str, list[str]] = {}
+    for (row, to), place, job in zip(pairs, positions, made, strict=True):
+        plan.append((row[0], to.id, job.id, row[3] if place is not None else None, place))
+        told.setdefault(row[0], []).append(to.id)
+    tx.many("delivery.plan", plan)
+    return told
+
+
+def _receivers(tx: Tx, tenant: str) -> list[_Receiver]:
+    return [
+        _Receiver(id_, tuple(json.loads(types)), len(json.loads(delays)) + 1, bool(ordered))
+        for id_, types, delays, ordered in tx.rows("delivery.receivers", tenant=tenant, most=ENDPOINTS_MAX)
+    ]
+
+
+def _position(tx: Tx, row: Row, to: _Receiver) -> int | None:
+    """The event's place in the line of its key; None where there is no line."""
+    if not to.ordered or row[3] is None:
+        return None
+    found = tx.row("delivery.line_up", endpoint_id=to.id, order_key=row[3])
+    assert found is not None
+    return int(found[0])
+
+
+def _job(row: Row, to: _Receiver, position: int | None) -> NewJob:
+    event_id, _, event_type, key, body = row
+    payload: dict[str, Any] = {"event": event_id, "type": event_type, "endpoint": to.id}
+    if len(body) <= INLINE_BYTES_MAX:
+        payload["body"] = body
+    if position is not None:
+        payload |= {"key": key, "position": position}
+    # The endpoint is the job's tenant, so that its dead letters can be found and revived by it.
+    return NewJob(kind=KIND, payload=payload, queue=QUEUE, attempts=to.attempts, tenant=to.id)
+
+
+def _checked(event: NewEvent) -> Row:
+    if not (_is_name(event.type) and TYPE_SHAPE.match(event.type)):
+        raise BAD_REQUEST("{field} is words with full stops between, such as order.paid.", field="type")
+    if not (_is_name(event.id) and _ID.match(event.id)):
+        raise BAD_REQUEST("{field} has 1 to 100 letters, digits and signs of _:+/=-.", field="id")
+    for name, value, absent in (("key", event.key, None), ("tenant", event.tenant, "")):
+        if value != absent and not _is_name(value):
+            raise BAD_REQUEST("{field} has 1 to {most} printable characters.", field=name, most=NAME_CHARS_MAX)
+    return (event.id, event.tenant, event.type, event.key, _body(event.payload))
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and 1 <= len(value) <= NAME_CHARS_MAX and value.isprintable()
+
+
+def _body(payload: Json) -> str:
+    try:
+        text = encode(payload)
+    except SecretLeak:
+        raise
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BAD_REQUEST("{field} has no JSON form: {why}", field="payload", why=str(error)) from error
+    size = len(text.encode())
+    if size > EVENT_BYTES_MAX:
+        raise EVENT_TOO_LARGE(bytes=size, bytes_max=EVENT_BYTES_MAX)
+    return text

@@ -1,0 +1,173 @@
+"""Signatures of webhooks: what a scheme does, and the parts that all schemes share.
+
+Whatever stands in a header, checking it ends in `Verified` or in a `Failure` of the catalog; nothing else is raised.
+Everything secret is compared in constant time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from holdfast.base import Private, Secret
+from holdfast.catalog import Failure
+from holdfast.delivery.faults import INVALID_SIGNATURE_FORMAT, UNAUTHORIZED
+
+HEADER_CHARS_MAX = 4_096
+"""No signature of ours is longer."""
+SECRETS_MAX = 16
+"""So many secrets are tried; rotation needs two."""
+
+HeaderPair = tuple[str, str]
+RawHeaders = Mapping[str, str] | Iterable[tuple[str | bytes, str | bytes]]
+"""Headers as a framework has them: a mapping, or pairs of text or bytes."""
+
+
+class SecretInvalid(ValueError):
+    """A secret cannot be used with the scheme; the message never shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The request is genuine; what its signature covers beside the body."""
+
+    event_id: str | None = None
+    at_us: int | None = None
+    """When it was signed."""
+    sender: str | None = None
+    """The origin whose key made the signature, where the scheme knows several."""
+
+
+class Signer(Protocol):
+    """Makes the headers that prove who sent a body."""
+
+    several: bool
+    """Whether one request can carry a signature for each secret in force."""
+
+    def sign(self, body: bytes, *, event_id: str, at_us: int, secrets: Sequence[Secret]) -> tuple[HeaderPair, ...]:
+        """The headers to send with the body; of the secrets the newest comes first.
+
+        Raises:
+            SecretInvalid: there is no secret, or one that the scheme cannot sign with.
+        """
+        ...
+
+    def check_secret(self, secret: Secret) -> None:
+        """Refuse a secret that this scheme cannot sign with.
+
+        Raises:
+            SecretInvalid: it cannot.
+        """
+        ...
+
+    def new_secret(self) -> Secret:
+        """A fresh secret of the kind that this scheme uses."""
+        ...
+
+
+class Verifier(Protocol):
+    """Tells whether a request is genuine."""
+
+    def verify(self, headers: RawHeaders, body: bytes, *, secrets: Sequence[Secret]) -> Verified:
+        """What is known of the sender, when any of the secrets fits.
+
+        Raises:
+            Failure: INVALID_SIGNATURE_FORMAT, UNAUTHORIZED, SIGNATURE_EXPIRED, SIGNING_KEYS_UNAVAILABLE.
+        """
+        ...
+
+
+def listed(headers: RawHeaders) -> RawHeaders:
+    """The headers as something that can be read more than once."""
+    return headers if isinstance(headers, Mapping) else list(headers)
+
+
+def header_of(headers: RawHeaders, name: str, *, chars_max: int = HEADER_CHARS_MAX) -> str | None:
+    """The one value of a header, whatever the capitals of its name; None when it is not there.
+
+    Raises:
+        Failure: INVALID_SIGNATURE_FORMAT when it stands there twice, is too long or is no plain text.
+    """
+    found = [value for key, value in _pairs(headers) if _text(key).lower() == name.lower()]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise malformed(name, "stands there twice")
+    value = _text(found[0]).strip(" \t")
+    if len(value) > chars_max:
+        raise malformed(name, "is too long")
+    if not (value.isascii() and value.isprintable()):
+        raise malformed(name, "holds something else than printable ASCII")
+    return value
+
+
+def required_header(headers: RawHeaders, name: str, *, chars_max: int = HEADER_CHARS_MAX) -> str:
+    """As `header_of`; a request without it is not signed.
+
+    Raises:
+        Failure: UNAUTHORIZED when it is not there or empty; INVALID_SIGNATURE_FORMAT.
+    """
+    value = header_of(headers, name, chars_max=chars_max)
+    if not value:
+        raise refused(f"there is no {name}")
+    return value
+
+
+def malformed(header: str, reason: str) -> Failure:
+    """The header cannot be read."""
+    return INVALID_SIGNATURE_FORMAT(header=header, reason=reason)
+
+
+def refused(reason: str) -> Failure:
+    """The header can be read and proves nothing; why is for the log alone."""
+    return UNAUTHORIZED(reason=Private(reason))
+
+
+def hmac_sha256(key: bytes, content: bytes) -> bytes:
+    """The HMAC of the content."""
+    import hmac  # loaded when first needed: it maps the crypto library
+
+    return hmac.digest(key, content, "sha256")
+
+
+def same(one: bytes, other: bytes) -> bool:
+    """Compare in constant time."""
+    import hmac
+
+    return hmac.compare_digest(one, other)
+
+
+def key_bytes(secret: Secret) -> bytes:
+    """A secret that is used as it is written.
+
+    Raises:
+        SecretInvalid: it is empty or has no UTF-8.
+    """
+    try:
+        key = secret.reveal().encode()
+    except UnicodeEncodeError:
+        raise SecretInvalid("the secret has no UTF-8") from None
+    if not key:
+        raise SecretInvalid("the secret is empty")
+    return key
+
+
+def few(secrets: Sequence[Secret]) -> Sequence[Secret]:
+    """The secrets to try.
+
+    Raises:
+        SecretInvalid: there are none, or more than anybody rotates through.
+    """
+    if not 1 <= len(secrets) <= SECRETS_MAX:
+        raise SecretInvalid(f"{len(secrets)} secrets; between 1 and {SECRETS_MAX} can be in force")
+    return secrets
+
+
+def _pairs(headers: RawHeaders) -> Iterable[tuple[str | bytes, str | bytes]]:
+    return headers.items() if isinstance(headers, Mapping) else headers
+
+
+def _text(value: object) -> str:
+    # Every byte has a character in latin-1, so that reading cannot fail; what is not ASCII is refused afterwards.
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,156 @@
+"""An answer that is kept before it is sent: what the application says under an idempotency key.
+
+Always true: when the client sees the answer, it is stored, or the key was given back because the answer says to try
+again. An answer too large to keep is sent all the same; repeats are told that it was not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from holdfast.base import Private, limits
+from holdfast.catalog.classify import DEFAULT_CLASSIFIER
+from holdfast.catalog.failure import Failure
+from holdfast.catalog.status import DEFAULT_STATUSES
+from holdfast.guard.idempotency import Answer, Keys, Started
+from holdfast.http.asgi import Message, Send
+from holdfast.http.aside import aside, loop_runs
+from holdfast.lifecycle.idempotency import is_replayed
+
+if TYPE_CHECKING:
+    from holdfast.http.exchange import Exchange
+
+
+class Captured:
+    """Gathers one reply, then settles the key and sends it."""
+
+    __slots__ = ("_body", "_cause", "_ended", "_exchange", "_keys", "_passing", "_size", "_start", "_started", "onward")
+
+    def __init__(self, keys: Keys, started: Started, exchange: Exchange) -> None:
+        self._keys = keys
+        self._started = started
+        self._exchange = exchange
+        self.onward: Send = exchange.onward
+        self._passing = False
+        self._cause: Failure | None = None
+        self._start: Message | None = None
+        self._forget()
+
+    async def send(self, message: Message) -> None:
+        """Keep this part of the answer."""
+        if self._passing:
+            await self.onward(message)
+        elif message["type"] == "http.response.start":
+            self._start = message
+        elif message["type"] == "http.response.body":
+            await self._keep(message)
+        # Anything else is a hint to the server about this one connection.
+
+    async def fail(self, error: Exception) -> Exception | None:
+        """The application raised. The exception itself comes back when its answer was complete before that."""
+        if self._ended or self._passing:
+            return error
+        self._forget()
+        self._exchange.begun = False
+        await self._exchange.fail(error)
+        failure = self._exchange.failure
+        assert failure is not None
+        undeclared = not isinstance(error, Failure) and failure.fault is self._exchange.voice.fault("INTERNAL_ERROR")
+        # What nobody declared counts as unknown, not as the internal error that the client reads: it may run again.
+        self._cause = DEFAULT_CLASSIFIER.classify(error) if undeclared else failure
+        return None
+
+    async def settle(self, resources: Mapping[str, str]) -> None:
+        """Store the answer or give the key back, then send it.
+
+        Raises:
+            Failure: IDEMPOTENCY_LOST; or the database's own.
+        """
+        if self._passing:
+            return
+        if self._start is None:
+            raise RuntimeError("the application returned without an answer")
+        started, cause = self._started, self._cause or self._exchange.failure
+        code = None if cause is None else cause.code
+        if not started.finished:
+            if self._is_final(cause):
+                await self._store(self._answer(resources), code)
+            else:
+                await aside(lambda: self._keys.release(started, code=code))
+        await self.onward(self._start)
+        await self.onward({"type": "http.response.body", "body": b"".join(self._body), "more_body": False})
+
+    async def _store(self, answer: Answer, code: str | None) -> None:
+        try:
+            await aside(lambda: self._keys.finish(self._started, answer, code=code))
+        except (TypeError, ValueError) as unfit:
+            # The work is done and must not be done again, so its failure to answer is the answer.
+            failure = self._exchange.voice.fault("INTERNAL_ERROR")(reason=Private(str(unfit)))
+            kept = self._of_failure(failure)
+            await aside(lambda: self._keys.finish(self._started, kept, code=failure.code))
+            raise failure from unfit
+
+    def abandon(self, error: BaseException) -> None:
+        """The work was interrupted, or cannot be settled: the next caller need not wait for the end of the lease."""
+        self._exchange.begun = self._passing  # nothing else has reached the client
+        if self._started.finished or self._passing or isinstance(error, Failure):
+            return
+        if loop_runs():
+            import asyncio
+
+            # Not awaited: whoever interrupts does not wait.
+            asyncio.get_running_loop().run_in_executor(None, self._release)
+        else:
+            self._release()
+
+    def _release(self) -> None:
+        with suppress(Failure):
+            self._keys.release(self._started)
+
+    def _forget(self) -> None:
+        self._start = None
+        self._body: list[bytes] = []
+        self._size = 0
+        self._ended = False
+
+    async def _keep(self, message: Message) -> None:
+        body = message.get("body", b"")
+        self._size += len(body)
+        self._body.append(body)
+        if self._size > limits().answer_bytes_max:
+            await self._pass_on(message)
+        self._ended = not message.get("more_body", False)
+
+    async def _pass_on(self, message: Message) -> None:
+        """Too large to keep: the work is done and must not be done again, so repeats are told just that."""
+        assert self._start is not None
+        self._passing = True
+        if not self._started.finished:
+            failure = self._exchange.voice.fault("IDEMPOTENCY_ANSWER_NOT_KEPT")()
+            answer = self._of_failure(failure)
+            await aside(lambda: self._keys.finish(self._started, answer, code=failure.code))
+        await self.onward(self._start)
+        await self.onward({**message, "body": b"".join(self._body)})
+        self._body = []
+
+    def _of_failure(self, failure: Failure) -> Answer:
+        written = self._exchange.voice.write(failure, self._exchange.scope)
+        return Answer(written.status, _as_text(written.headers), written.body)
+
+    def _is_final(self, cause: Failure | None) -> bool:
+        assert self._start is not None
+        if cause is not None:
+            return is_replayed(cause)
+        fault = DEFAULT_STATUSES.fault(self._start["status"])
+        return fault is None or not fault.retryable
+
+    def _answer(self, resources: Mapping[str, str]) -> Answer:
+        assert self._start is not None
+        headers = _as_text(self._start.get("headers", ()))
+        return Answer(int(self._start["status"]), headers, b"".join(self._body), dict(resources))
+
+
+def _as_text(headers: Iterable[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
+    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)

@@ -1,0 +1,196 @@
+"""The edge: pure ASGI middleware around any application.
+
+A request passes, in this order: its id and its trace; health; its deadline; the rate limits; the API key; the rate
+limits by key and tenant; the guarded body; the idempotency key; the application. Whatever goes wrong on the way is
+answered in one dialect. What is not asked for costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from holdfast.base import Json
+from holdfast.catalog.catalog import Catalog
+from holdfast.catalog.classify import Classifier
+from holdfast.catalog.core import CORE
+from holdfast.catalog.dialect import Dialect
+from holdfast.catalog.failure import Failure
+from holdfast.catalog.fault import Fault
+from holdfast.http import limits as rate
+from holdfast.http.access import Access
+from holdfast.http.arrival import REQUEST_ID_HEADER, REQUEST_ID_KEY, enter, leave, request_id
+from holdfast.http.asgi import Application, Receive, Scope, Send
+from holdfast.http.body import BodyRule, BodyRules, ClientGone, has_body, prepared
+from holdfast.http.exchange import Exchange
+from holdfast.http.health import Health
+from holdfast.http.idempotent import KEY_HEADER, Idempotency, once
+from holdfast.http.render import Voice
+from holdfast.policy.deadline import from_header, within
+
+DEADLINE = b"x-deadline-ms"
+LENGTH, ENCODING = b"content-length", b"transfer-encoding"
+POLICY_VIOLATED = 1008
+"""How a WebSocket is closed that may not be opened."""
+
+BODY = BodyRule()
+
+# The only headers that are looked for in every request.
+_READ = frozenset({REQUEST_ID_HEADER, DEADLINE, LENGTH, ENCODING, KEY_HEADER})
+
+
+class Edge:
+    """ASGI middleware: `Edge(app, catalog=errors)`, or `app.add_middleware(Edge, catalog=errors)`."""
+
+    def __init__(
+        self,
+        app: Application,
+        *,
+        catalog: Catalog = CORE,
+        dialect: Dialect = Dialect.NESTED,
+        remap: Mapping[str, Fault] | None = None,
+        classifier: Classifier | None = None,
+        body: BodyRules | None = BODY,
+        limits: rate.RateLimits | None = None,
+        access: Access | None = None,
+        idempotency: Idempotency | None = None,
+        health: Health | None = None,
+        on_failure: Callable[[Failure], None] | None = None,
+    ) -> None:
+        """
+        Args:
+            catalog: whose words are used; codes that it lacks have the edge's own.
+            dialect: how failures are written, unless a request accepts `application/problem+json` by name.
+            remap: a code of the edge, and the fault that stands for it here: `{"VALIDATION_ERROR": INVALID_PAYLOAD}`.
+            classifier: what undeclared exceptions mean; without one they are all INTERNAL_ERROR.
+            body: what bodies may be; None guards none.
+            on_failure: told of every failure that is answered, for metrics and logs.
+        """
+        self.app = app
+        self.voice = Voice(catalog, dialect, remap=remap, classifier=classifier, on_failure=on_failure)
+        self._body = body
+        self._limits = limits
+        self._access = access
+        self._idempotency = idempotency
+        self._health = health
+        # Whether every request has to take the long way.
+        self._careful = any(part is not None for part in (limits, access, health)) or (
+            idempotency is not None and (idempotency.required or idempotency.derive is not None)
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._other(scope, receive, send)
+        given = None
+        for name, value in scope["headers"]:
+            if name in _READ:
+                given = _with(given, name, value)
+        if REQUEST_ID_KEY in scope:
+            exchange = Exchange(scope, send, self.voice, [])  # an edge further out shows the id already
+        else:
+            identifier = request_id(None if given is None else given.pop(REQUEST_ID_HEADER, None))
+            scope[REQUEST_ID_KEY] = identifier
+            exchange = Exchange(scope, send, self.voice, [(REQUEST_ID_HEADER, identifier.encode())])
+        token = enter(scope)
+        try:
+            if given is not None or self._careful:
+                await self._long_way(exchange, receive, given or {})
+            else:
+                await self.app(scope, receive, exchange.send)
+            if exchange.held is not None:
+                await exchange.end()
+        except ClientGone:
+            return None
+        except Exception as error:
+            if exchange.begun:
+                raise  # the reply is on its way: the server closes the connection
+            await self._failed(exchange, error)
+        finally:
+            leave(token)
+        return None
+
+    async def _long_way(self, exchange: Exchange, receive: Receive, given: dict[bytes, bytes]) -> None:
+        scope = exchange.scope
+        if self._health is not None and self._health.answers(scope["path"]) and scope["method"] in ("GET", "HEAD"):
+            return await self._health.say(scope["path"], _healthy(exchange), head=scope["method"] == "HEAD")
+        seconds = from_header(given[DEADLINE].decode("latin-1")) if DEADLINE in given else None
+        if seconds is None:
+            return await self._admitted(exchange, receive, given)
+        if seconds <= 0:
+            raise self.voice.fault("DEADLINE_EXCEEDED")()
+        with within(seconds):
+            return await self._admitted(exchange, receive, given)
+
+    async def _admitted(self, exchange: Exchange, receive: Receive, given: dict[bytes, bytes]) -> None:
+        await self._admit(exchange)
+        scope, rule = exchange.scope, self._idempotency
+        keyed = rule is not None and rule.concerns(scope, keyed=KEY_HEADER in given)
+        body: Json | bytes = b""
+        if has_body(scope, length=given.get(LENGTH), encoding=given.get(ENCODING)):
+            chosen = self._body(scope) if callable(self._body) else self._body
+            if chosen is not None or keyed:
+                receive, body = await prepared(chosen or BODY, exchange, receive, given.get(LENGTH), kept=keyed)
+        key = rule.key(exchange, body) if rule is not None and keyed else None
+        if rule is None or key is None:
+            await self.app(scope, receive, exchange.send)
+        else:
+            await once(rule, key, body, exchange, receive, self.app)
+
+    async def _admit(self, exchange: Exchange) -> None:
+        limits = self._limits
+        if limits is not None and limits.early:
+            await rate.count(exchange, limits.early)
+        if self._access is not None:
+            await self._access.check(exchange)
+        if limits is not None and limits.late:
+            await rate.count(exchange, limits.late)
+
+    async def _failed(self, exchange: Exchange, error: Exception) -> None:
+        await exchange.fail(error)
+        failure = exchange.failure
+        if (
+            failure is not None
+            and failure.__cause__ is not None
+            and failure.fault is self.voice.fault("INTERNAL_ERROR")
+        ):
+            import logging  # loaded when first needed: most programs that meet this have loaded it
+
+            logging.getLogger("holdfast.http").error(
+                "%s of request %s", failure.code, failure.context.request_id, exc_info=failure.__cause__
+            )
+
+    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A WebSocket is asked for its key and counted when it opens; what comes after is not ours to read."""
+        if scope["type"] != "websocket" or not self._careful:
+            return await self.app(scope, receive, send)
+        exchange = Exchange(scope, send, self.voice, [])
+        scope.setdefault(REQUEST_ID_KEY, request_id(None))
+        token = enter(scope)
+        try:
+            await self._admit(exchange)
+        except Failure as failure:
+            await receive()
+            await send({"type": "websocket.close", "code": POLICY_VIOLATED, "reason": failure.code})
+            return None
+        finally:
+            leave(token)
+        return await self.app(scope, receive, send)
+
+
+def _with(given: dict[bytes, bytes] | None, name: bytes, value: bytes) -> dict[bytes, bytes]:
+    if given is None:
+        return {name: value}
+    given[name] = value
+    return given
+
+
+def _healthy(exchange: Exchange) -> Any:
+    """A report is sent as it is, whatever its status."""
+
+    async def send(message: Any) -> None:
+        exchange.begun = True
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], *exchange.headers]}
+        await exchange.onward(message)
+
+    return send

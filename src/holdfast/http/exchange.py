@@ -1,0 +1,138 @@
+"""One request and its reply, as the edge sees them.
+
+A reply that fails is held back until it is whole, because a framework's own words are replaced by the catalog's. A
+reply that goes well is passed on as it comes. Once a reply has begun, nothing about it can be changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from holdfast.catalog.failure import Failure
+from holdfast.http.asgi import Message, Scope, Send
+from holdfast.http.render import Headers, Voice, Written, without_body
+
+FAILED_FROM = 400
+FAILURE_KEY = "holdfast.failure"
+HELD_BYTES_MAX = 1_048_576
+"""An error reply longer than this is passed on unread; one about validation is not, because it may quote secrets."""
+
+
+def note(scope: Scope, failure: Failure) -> None:
+    """Say what an error reply is about, in a framework that answers every exception by itself (Litestar).
+
+    Called by its exception handler; the edge then writes the reply.
+    """
+    scope[FAILURE_KEY] = failure
+
+
+class Exchange:
+    """What has been said so far, and the one door through which the rest is said."""
+
+    __slots__ = ("_size", "begun", "failure", "headers", "held", "onward", "parts", "refusal", "scope", "voice")
+
+    def __init__(self, scope: Scope, onward: Send, voice: Voice, headers: Headers) -> None:
+        self.scope = scope
+        self.onward = onward
+        """Where messages go from here."""
+        self.voice = voice
+        self.headers = headers
+        """Added to whatever is answered."""
+        self.begun = False
+        self.refusal: Failure | None = None
+        """Set when the body was refused: then that is the answer, whatever the application says."""
+        self.failure: Failure | None = None
+        """What the reply says went wrong, where the edge knows."""
+        self.held: Message | None = None
+
+    def send(self, message: Message) -> Awaitable[None]:
+        """What the application is given to answer with."""
+        if message["type"] == "http.response.start":
+            if message["status"] >= FAILED_FROM or self.refusal is not None:
+                return self._hold(message)
+            self.begun = True
+            return self.onward({**message, "headers": [*message.get("headers", ()), *self.headers]})
+        if self.held is None:
+            return self.onward(message)
+        return self._hold_more(message)
+
+    async def end(self) -> None:
+        """The application has returned: say what is still held back."""
+        if self.held is not None:
+            await self._settle()
+
+    async def fail(self, error: Exception) -> None:
+        """Answer with this error; what was held back is forgotten."""
+        self.held = None
+        failure, headers = self.voice.read(error if self.refusal is None else self.refusal, self.scope)
+        await self.answer(failure, headers)
+
+    async def answer(self, failure: Failure, headers: Headers | None = None) -> None:
+        """Answer with this failure."""
+        self.failure = failure
+        await self.say(self.voice.write(failure, self.scope), headers or [])
+
+    async def say(self, written: Written, headers: Headers) -> None:
+        """One whole answer; to a HEAD request, all of it but the body."""
+        self.begun = True
+        named = {name for name, _ in written.headers} - {b"vary"}  # reasons to vary add up
+        every = [*written.headers, *(pair for pair in headers if pair[0].lower() not in named), *self.headers]
+        await self.onward({"type": "http.response.start", "status": written.status, "headers": every})
+        body = b"" if self.scope["method"] == "HEAD" else written.body
+        await self.onward({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def _hold(self, message: Message) -> None:
+        self.held = message
+        self.parts: list[bytes] = []
+        self._size = 0
+
+    async def _hold_more(self, message: Message) -> None:
+        if message["type"] != "http.response.body":
+            return await self._release(message)  # a file sent by the server itself, say
+        body = message.get("body", b"")
+        self._size += len(body)
+        self.parts.append(body)
+        if self._size > HELD_BYTES_MAX:
+            return await self._too_long(message)
+        # After a 500 the exception itself may still follow, and tells more than the reply.
+        if not message.get("more_body", False) and self._status != 500 and self.refusal is None:
+            await self._settle()
+        return None
+
+    @property
+    def _status(self) -> int:
+        assert self.held is not None
+        return int(self.held["status"])
+
+    async def _settle(self) -> None:
+        assert self.held is not None
+        held, body = self.held, b"".join(self.parts)
+        headers = list(held.get("headers", ()))
+        noted: Failure | None = self.scope.get(FAILURE_KEY)
+        if noted is not None and self.refusal is None:
+            return await self.fail(noted)
+        failure = self.refusal or self.voice.read_reply(self._status, headers, body, self.scope)
+        if failure is None:
+            return await self._release({"type": "http.response.body", "body": body, "more_body": False}, whole=True)
+        self.held = None
+        return await self.answer(failure, [] if self.refusal is not None else without_body(headers))
+
+    async def _too_long(self, message: Message) -> None:
+        if self._status != 422 and self.refusal is None:
+            return await self._release({**message, "body": b"".join(self.parts)}, whole=True)
+        # The rest of it is let fall, and the answer is given when the application is done.
+        self.parts = []
+        self._size = 0
+        self.refusal = self.refusal or self.voice.unreadable(422, self.scope)
+        return None
+
+    async def _release(self, message: Message, *, whole: bool = False) -> None:
+        """Pass on what was held, as it was, and go on with this message."""
+        assert self.held is not None
+        held, self.held = self.held, None
+        self.begun = True
+        headers: Headers = [*held.get("headers", ()), *self.headers]
+        await self.onward({**held, "headers": headers})
+        if not whole and self.parts:
+            await self.onward({"type": "http.response.body", "body": b"".join(self.parts), "more_body": True})
+        await self.onward(message)

@@ -1,0 +1,119 @@
+"""Health and readiness: whether the process answers, whether it should get traffic, and what is degraded.
+
+`/health` is 200 as long as the process answers, and tells what is degraded. `/ready` is 503 while something vital is
+down or the process is stopping. A check that fails is told by its code, never by its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base import encode, monotonic_s, now_us, utc_text
+from holdfast.catalog.classify import DEFAULT_CLASSIFIER
+from holdfast.http.asgi import Send
+from holdfast.http.aside import aside, loop_runs
+
+if TYPE_CHECKING:
+    from holdfast.guard import Link
+    from holdfast.store import Store
+
+TIMEOUT_S = 2.0
+REMEMBERED_S = 1.0
+"""However often somebody asks, the checks run no more than once in this time."""
+
+Probe = Callable[[], object | Awaitable[object]]
+"""Raises or answers False when something is wrong; may block, or be a coroutine function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that this process needs."""
+
+    probe: Probe
+    vital: bool = True
+    """Whether the process should get no traffic without it; otherwise it is only degraded."""
+    timeout_s: float = TIMEOUT_S
+
+
+@dataclass(slots=True)
+class Health:
+    """The checks of a process, and the two paths that tell of them."""
+
+    checks: Mapping[str, Check] = field(default_factory=dict)
+    health_path: str = "/health"
+    ready_path: str = "/ready"
+    stopping: bool = False
+    """Set when the process is about to stop: it is ready no longer, and finishes what it has."""
+    _known: tuple[float, dict[str, Any]] | None = field(default=None, init=False, repr=False)
+
+    def answers(self, path: str) -> bool:
+        """Whether the path is one of the two."""
+        return path in (self.health_path, self.ready_path)
+
+    async def report(self) -> dict[str, Any]:
+        """Every check and how it ended: `status` is `ok`, `degraded` or `down`."""
+        if self._known is None or monotonic_s() >= self._known[0]:
+            self._known = monotonic_s() + REMEMBERED_S, await self._checked()
+        found = self._known[1]
+        bad = {name: self.checks[name].vital for name, one in found.items() if one["status"] != "ok"}
+        status = "down" if self.stopping or any(bad.values()) else "degraded" if bad else "ok"
+        told = {"status": status, "degraded": sorted(bad), "checks": found, "time": utc_text(now_us())}
+        return {**told, "stopping": True} if self.stopping else told
+
+    async def say(self, path: str, send: Send, *, head: bool) -> None:
+        """Answer one of the two paths."""
+        report = await self.report()
+        status = 503 if path == self.ready_path and report["status"] == "down" else 200
+        body = encode(report).encode()
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            (b"cache-control", b"no-store"),
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if head else body, "more_body": False})
+
+    async def _checked(self) -> dict[str, Any]:
+        if not loop_runs():
+            return {name: await _run(check) for name, check in self.checks.items()}
+        import asyncio
+
+        ended = await asyncio.gather(*(_run(check) for check in self.checks.values()))
+        return dict(zip(self.checks, ended, strict=True))
+
+
+def store_check(store: Store, *, vital: bool = True) -> Check:
+    """The store can be reached."""
+    return Check(lambda: store.atomic(lambda tx: tx.now_us(), write=False), vital=vital)
+
+
+def link_check(link: Link, *, vital: bool = False) -> Check:
+    """The link's breaker is closed."""
+    circuit = link.gate.circuit
+    return Check(lambda: circuit is None or circuit.state == "closed", vital=vital)
+
+
+async def _run(check: Check) -> dict[str, Any]:
+    begun_s = monotonic_s()
+    try:
+        good = await _within(check)
+        told: dict[str, Any] = {"status": "ok" if good is not False else "failed"}
+    except Exception as error:  # noqa: BLE001 - a check tells that it failed; it must not fail the report
+        told = {"status": "failed", "code": DEFAULT_CLASSIFIER.classify(error).code}
+    return {**told, "vital": check.vital, "took_ms": round((monotonic_s() - begun_s) * 1_000, 1)}
+
+
+async def _within(check: Check) -> object:
+    if not loop_runs():
+        return check.probe()
+    import asyncio
+    from inspect import iscoroutinefunction
+
+    async with asyncio.timeout(check.timeout_s):
+        if iscoroutinefunction(check.probe):
+            return await check.probe()
+        answered = await aside(check.probe)
+        return await answered if isawaitable(answered) else answered

@@ -1,0 +1,184 @@
+"""Idempotency at the edge: a request that comes with a key has one effect and one answer, however often it comes.
+
+The key is the header `Idempotency-Key`, or derived from the request. What makes it the same request is its method, its
+path with the query, and its body: JSON as the JSON it says, everything else byte for byte. The answer is stored before
+it is sent; a repeat gets it byte for byte, with `Idempotent-Replayed: true`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.base import Json, digest, monotonic_s, world
+from holdfast.guard.idempotency import InProgress, Keys, Mismatch, Replay, Started, request_hash
+from holdfast.guard.key import under_key
+from holdfast.guard.keyed_work import REPLAYED_HEADER
+from holdfast.guard.request import NAME_CHARS_MAX, checked_scope
+from holdfast.http.access import identity
+from holdfast.http.asgi import Application, Receive, Scope
+from holdfast.http.aside import aside, loop_runs
+from holdfast.http.captured import Captured
+from holdfast.http.exchange import Exchange
+from holdfast.http.render import Written
+from holdfast.policy.deadline import left_s
+
+if TYPE_CHECKING:
+    from holdfast.lifecycle.idempotency import Answer, Begun
+
+KEY_HEADER = b"idempotency-key"
+STARTED_KEY = "holdfast.started"
+"""Where the held key stands in the scope: `keys.finish(request.scope["holdfast.started"], answer, tx=tx)`."""
+METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+NO_BODY = frozenset({204, 304})
+POLL_S = 0.05
+POLL_S_MAX = 1.0
+
+Derive = Callable[[Scope, Json | bytes], str | None]
+"""The key of a request that brings none, from its scope and its body (JSON where it is JSON); None is no key."""
+
+_created: ContextVar[dict[str, str] | None] = ContextVar("holdfast_created", default=None)
+
+
+def created(**resources: str) -> None:
+    """Tell the ids of what this request created, such as `instanceId="inst_7"`; they are stored with its answer."""
+    known = _created.get()
+    if known is not None:
+        known.update(resources)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idempotency:
+    """Which requests are held to one effect."""
+
+    keys: Keys
+    methods: Collection[str] = METHODS
+    required: bool = False
+    """Whether a request of these methods without a key is refused."""
+    derive: Derive | None = None
+    when: Callable[[Scope], bool] | None = None
+    """Which requests it is about; None is all of them."""
+    tenant: Callable[[Scope], str] | None = None
+    """Whose key it is; None is the tenant of the API key."""
+    operation: Callable[[Scope], str] | None = None
+    """What the key is for; None is the method with the path."""
+    wait_s: float = 0.0
+    """So long a twin waits for the first one's answer, instead of being sent away at once."""
+
+    def concerns(self, scope: Scope, *, keyed: bool) -> bool:
+        """Whether the request is one of these; one without a key of its own only if it needs one or gets one."""
+        return (
+            scope["method"] in self.methods
+            and (keyed or self.required or self.derive is not None)
+            and (self.when is None or self.when(scope))
+        )
+
+    def key(self, exchange: Exchange, body: Json | bytes) -> str | None:
+        """The key of the request.
+
+        Raises:
+            Failure: IDEMPOTENCY_KEY_REQUIRED.
+        """
+        given = [value for name, value in exchange.scope["headers"] if name == KEY_HEADER]
+        if given:
+            return b", ".join(given).decode("latin-1")
+        derived = None if self.derive is None else self.derive(exchange.scope, body)
+        if derived is None and self.required:
+            raise exchange.voice.fault("IDEMPOTENCY_KEY_REQUIRED")()
+        return derived
+
+
+async def once(
+    rule: Idempotency, key: str, body: Json | bytes, exchange: Exchange, receive: Receive, app: Application
+) -> None:
+    """Let the application do the work, unless the same request was answered before; then that is the answer.
+
+    Raises:
+        Failure: IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_PAYLOAD_MISMATCH, IDEMPOTENCY_IN_PROGRESS with a time to ask
+            again, IDEMPOTENCY_LOST; or the database's own.
+    """
+    begun = await _begun(rule, key, body, exchange)
+    match begun:
+        case Started():
+            await _work(rule.keys, begun, exchange, receive, app)
+        case Replay(answer):
+            await exchange.say(_written(answer), [])
+        case Mismatch():
+            raise exchange.voice.fault("IDEMPOTENCY_PAYLOAD_MISMATCH")()
+        case InProgress(retry_after_s):
+            raise exchange.voice.fault("IDEMPOTENCY_IN_PROGRESS")(retry_after_s=retry_after_s)
+
+
+async def _begun(rule: Idempotency, key: str, body: Json | bytes, exchange: Exchange) -> Begun:
+    scope = exchange.scope
+    asked = _asked(rule, key, scope)
+    checked_scope(**asked)
+    hashed = request_hash(method=scope["method"], path=_path(scope), body=body)
+    give_up_s = monotonic_s() + min(rule.wait_s, left_s())
+    poll_s = POLL_S
+    while True:
+        begun = await aside(lambda: rule.keys.begin(**asked, request_hash=hashed))
+        if not isinstance(begun, InProgress) or monotonic_s() + poll_s > give_up_s:
+            return begun
+        await _pause(poll_s)
+        poll_s = min(poll_s * 1.5, POLL_S_MAX)
+
+
+async def _work(keys: Keys, started: Started, exchange: Exchange, receive: Receive, app: Application) -> None:
+    captured = Captured(keys, started, exchange)
+    exchange.onward = captured.send
+    resources: dict[str, str] = {}
+    token = _created.set(resources)
+    late: Exception | None = None
+    try:
+        with keys.held(started), under_key(started.key):
+            exchange.scope[STARTED_KEY] = started
+            try:
+                await app(exchange.scope, receive, exchange.send)
+                await exchange.end()
+            except Exception as error:  # noqa: BLE001 - settled here, whatever it is
+                late = await captured.fail(error)
+        await captured.settle(resources)
+    except BaseException as error:
+        captured.abandon(error)
+        raise
+    finally:
+        _created.reset(token)
+        exchange.onward = captured.onward
+    if late is not None:
+        raise late
+
+
+def _asked(rule: Idempotency, key: str, scope: Scope) -> dict[str, str]:
+    known = identity(scope)
+    tenant = rule.tenant(scope) if rule.tenant is not None else known.tenant if known is not None else ""
+    operation = rule.operation(scope) if rule.operation is not None else _operation(scope)
+    return {"tenant": tenant, "operation": operation, "key": key}
+
+
+def _operation(scope: Scope) -> str:
+    said = f"{scope['method']} {_path(scope).partition('?')[0]}"
+    return said if len(said) <= NAME_CHARS_MAX else f"{scope['method']} {digest(said)}"
+
+
+def _path(scope: Scope) -> str:
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    query: bytes = scope.get("query_string", b"")
+    return (path.partition(b"?")[0] + (b"?" + query if query else b"")).decode("latin-1")
+
+
+def _written(answer: Answer) -> Written:
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+    headers.append((REPLAYED_HEADER[0].lower().encode(), REPLAYED_HEADER[1].encode()))
+    if answer.body or answer.status not in NO_BODY:
+        headers.append((b"content-length", b"%d" % len(answer.body)))
+    return Written(answer.status, headers, answer.body)
+
+
+async def _pause(seconds: float) -> None:
+    if loop_runs():
+        await world().pause(seconds)
+    else:
+        world().sleep(seconds)

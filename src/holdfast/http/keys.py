@@ -1,0 +1,200 @@
+"""API keys: hashed at rest, with a prefix that may be shown, an end, and a revocation that counts within a second.
+
+A key is `brand_` and 32 letters and digits. The first eight of them find the row and may be shown; the other 24 are
+the secret (142 bits, so that a plain hash is enough). What was found in the store is remembered for half a second.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.base import Secret, limits, monotonic_s, new_id, utc_text, world
+from holdfast.catalog.failure import Failure
+from holdfast.http.faults import API_KEY_EXPIRED, INVALID_API_KEY
+
+if TYPE_CHECKING:
+    from holdfast.store import Row, Store, Tx
+
+REMEMBERED_S = 0.5
+REMEMBERED_MAX = 10_000
+PREFIX_CHARS = 8
+KEY_CHARS = 32
+ISSUE_TRIES = 5
+NAME_CHARS_MAX = 200
+NOBODYS_HASH = "0" * 64
+
+_LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_SHAPE = re.compile(
+    rf"([a-z][a-z0-9]{{0,15}}_[0-9A-Za-z]{{{PREFIX_CHARS}}})[0-9A-Za-z]{{{KEY_CHARS - PREFIX_CHARS}}}\Z"
+)
+_BRAND = re.compile(r"[a-z][a-z0-9]{0,15}\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """A key as it may be shown."""
+
+    id: str
+    prefix: str
+    name: str
+    tenant: str
+    expires_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A new key, and the only time that its text is there to be read."""
+
+    key: ApiKey
+    secret: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the store says about a key: whose it is, or why it is refused."""
+
+    key: ApiKey | None
+    refusal: Callable[[], Failure] | None = None
+
+
+class ApiKeys:
+    """API keys on a store. Threads may share it."""
+
+    def __init__(self, store: Store, *, brand: str = "hf") -> None:
+        """
+        Args:
+            brand: what every key begins with, so that a leaked one can be recognised.
+        """
+        if not _BRAND.match(brand):
+            raise ValueError(f"{brand!r} is no brand: a letter, then up to 15 letters and digits, all lower case")
+        self._store = store
+        self._brand = brand
+        self._remembered: dict[bytes, tuple[float, Known]] = {}
+
+    def issue(self, name: str, *, tenant: str = "", expires_s: float | None = None) -> Issued:
+        """A new key; only its hash is stored.
+
+        Raises:
+            ValueError: the name is empty or too long, or the key would have expired already.
+        """
+        if not 1 <= len(name) <= NAME_CHARS_MAX or len(tenant) > NAME_CHARS_MAX:
+            raise ValueError(f"a name has 1 to {NAME_CHARS_MAX} characters, a tenant as many at most")
+        if expires_s is not None and not expires_s > 0:
+            raise ValueError("a key expires in the future")
+        for _ in range(ISSUE_TRIES):
+            issued = self._issue(name, tenant, expires_s)
+            if issued is not None:
+                return issued
+        raise RuntimeError("no free prefix was found")
+
+    def revoke(self, key_id: str) -> bool:
+        """Refuse the key from now on, in other processes within a second; False when it was not in force."""
+
+        def phase(tx: Tx) -> bool:
+            revoked = tx.row("api_key.revoke", id=key_id) is not None
+            if revoked:
+                tx.run("api_key.note", subject=_subject(key_id), verb="api_key.revoked")
+            return revoked
+
+        done = self._store.atomic(phase, repeatable=True)
+        self._remembered.clear()
+        return done
+
+    def list(self, *, tenant: str = "", after: str = "", count: int = 100) -> list[dict[str, Any]]:
+        """The keys of a tenant, oldest first, a page at a time; no hashes."""
+        most = min(count, limits().page_rows_max)
+        return self._store.atomic(
+            lambda tx: tx.records("api_key.list", tenant=tenant, after=after, count=most), write=False
+        )
+
+    def check(self, text: str) -> ApiKey:
+        """The key that this text is.
+
+        Raises:
+            Failure: INVALID_API_KEY when it is none or was revoked, API_KEY_EXPIRED; or the database's own.
+        """
+        known = self.remembered(text) or self.look(text)
+        if known.refusal is not None:
+            raise known.refusal()
+        assert known.key is not None
+        return known.key
+
+    def remembered(self, text: str) -> Known | None:
+        """What was found out about this text a moment ago, without asking the store."""
+        found = self._remembered.get(_digest(text))
+        return found[1] if found is not None and monotonic_s() < found[0] else None
+
+    def look(self, text: str) -> Known:
+        """What the store says about this text.
+
+        Raises:
+            Failure: the database's own; nobody is let in on what cannot be looked up.
+        """
+        shaped = _SHAPE.match(text)
+        if shaped is None:
+            return Known(None, INVALID_API_KEY)
+        prefix = shaped[1]
+        # The end is counted from before the question: an answer is never older than it says.
+        until_s = monotonic_s() + REMEMBERED_S
+        row = self._store.atomic(lambda tx: tx.row("api_key.find", prefix=prefix), write=False)
+        known = _judged(prefix, row, _digest(text).hex())
+        if len(self._remembered) >= REMEMBERED_MAX:
+            self._remembered.clear()
+        self._remembered[_digest(text)] = until_s, known
+        return known
+
+    def _issue(self, name: str, tenant: str, expires_s: float | None) -> Issued | None:
+        text = f"{self._brand}_{_letters(KEY_CHARS)}"
+        prefix = text[: len(self._brand) + 1 + PREFIX_CHARS]
+        key_id, expires_us = new_id(), None if expires_s is None else max(1, int(expires_s * 1_000_000))
+        hashed = _digest(text).hex()
+
+        def phase(tx: Tx) -> Row | None:
+            made = tx.row(
+                "api_key.issue", id=key_id, prefix=prefix, hash=hashed, name=name, tenant=tenant, expires_us=expires_us
+            )
+            if made is not None:
+                tx.run("api_key.note", subject=_subject(key_id), verb="api_key.issued")
+            return made
+
+        made = self._store.atomic(phase)
+        if made is None:
+            return None
+        return Issued(ApiKey(id=key_id, prefix=prefix, name=name, tenant=tenant, expires_us=made[0]), Secret(text))
+
+
+def _judged(prefix: str, row: Row | None, hashed: str) -> Known:
+    import hmac  # loaded when first needed: it maps the crypto library
+
+    # A prefix that nobody has is compared too, so that time tells nothing about which ones exist.
+    same = hmac.compare_digest(row[1] if row is not None else NOBODYS_HASH, hashed)
+    if row is None or not same:
+        return Known(None, INVALID_API_KEY)
+    key_id, _, name, tenant, expires_us, revoked, expired = row
+    if revoked:
+        return Known(None, INVALID_API_KEY)
+    if expired:
+        expired_at = utc_text(expires_us)
+        return Known(None, lambda: API_KEY_EXPIRED(expired_at=expired_at))
+    return Known(ApiKey(id=key_id, prefix=prefix, name=name, tenant=tenant, expires_us=expires_us))
+
+
+def _digest(text: str) -> bytes:
+    import hashlib
+
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _letters(count: int) -> str:
+    """Letters and digits, each as likely as the others."""
+    chosen: list[str] = []
+    while len(chosen) < count:
+        chosen += [_LETTERS[byte] for byte in (one & 63 for one in world().token_bytes(count)) if byte < len(_LETTERS)]
+    return "".join(chosen[:count])
+
+
+def _subject(key_id: str) -> str:
+    return f"api_key:{key_id}"

@@ -1,0 +1,367 @@
+"""Whatever goes wrong behind the edge is told in one way, whichever framework it went wrong in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, HTTPException
+from litestar import Litestar, Response, get, post
+from litestar.exceptions import PermissionDeniedException
+from litestar.params import JSONBody
+from pydantic import BaseModel, Field
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from starlette.routing import Route
+
+from holdfast.catalog import Catalog, Dialect, Failure, parse
+from holdfast.catalog.core import NOT_FOUND
+from holdfast.http.edge import Edge
+from holdfast.http.exchange import note
+
+from .edge_servers import call, served
+
+errors = Catalog("shop", docs="https://docs.example.com/errors/")
+SOLD_OUT = errors.fault("SOLD_OUT", status=409, says="{item} is sold out.", retry=True)
+INVALID_PAYLOAD = errors.fault("INVALID_PAYLOAD", status=400, says="The payload is not valid.")
+TEXT = "hunter2 is the password of the database"
+
+
+class Actor(BaseModel):
+    username: str = Field(min_length=3)
+    password: str = Field(min_length=12)
+    age: int = Field(ge=0)
+
+
+class Order(BaseModel):
+    actor: Actor
+    quantity: int
+    colour: str = Field(pattern="^#[0-9a-f]{6}$")
+
+
+def fastapi_app() -> FastAPI:
+    app = FastAPI()
+
+    @app.post("/orders")
+    async def order(order: Order, page: int = 1) -> dict[str, int]:
+        return {"quantity": order.quantity}
+
+    @app.get("/sold-out")
+    async def sold_out() -> None:
+        raise SOLD_OUT(item="lamp", retry_after_s=7)
+
+    @app.get("/sync-sold-out")
+    def sync_sold_out() -> None:
+        raise SOLD_OUT(item="lamp")
+
+    @app.get("/broken")
+    async def broken() -> None:
+        raise RuntimeError(TEXT)
+
+    @app.get("/teapot")
+    async def teapot() -> None:
+        raise HTTPException(418, "short and {stout}", headers={"X-Handle": "here", "Retry-After": "3"})
+
+    @app.get("/forbidden")
+    async def forbidden() -> None:
+        raise HTTPException(403, "Not yours.")
+
+    @app.get("/own")
+    async def own() -> JSONResponse:
+        return JSONResponse({"mine": True}, 409)
+
+    return app
+
+
+def starlette_app() -> Starlette:
+    async def broken(request: Any) -> None:
+        raise RuntimeError(TEXT)
+
+    async def sold_out(request: Any) -> None:
+        raise SOLD_OUT(item="lamp", retry_after_s=7)
+
+    async def begun(request: Any) -> StreamingResponse:
+        async def parts() -> Any:
+            yield b"first"
+            raise RuntimeError(TEXT)
+
+        return StreamingResponse(parts())
+
+    async def fine(request: Any) -> PlainTextResponse:
+        return PlainTextResponse("fine")
+
+    routes = [Route(path, handler) for path, handler in (("/broken", broken), ("/sold-out", sold_out))]
+    return Starlette(routes=[*routes, Route("/begun", begun), Route("/fine", fine, methods=["GET"])])
+
+
+async def bare_app(scope: Any, receive: Any, send: Any) -> None:
+    if scope["path"] == "/broken":
+        raise RuntimeError(TEXT)
+    if scope["path"] == "/sold-out":
+        raise SOLD_OUT(item="lamp", retry_after_s=7)
+    status = 200 if scope["path"] == "/fine" else 404
+    headers = [(b"content-type", b"text/plain")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"fine" if status == 200 else b"Not Found"})
+
+
+@pytest.fixture(scope="module")
+def ports() -> Iterator[dict[str, int]]:
+    inside = FastAPI()
+    inside.add_middleware(Edge, catalog=errors, dialect=Dialect.NESTED)
+
+    @inside.get("/broken")
+    async def broken() -> None:
+        raise RuntimeError(TEXT)
+
+    @inside.get("/sold-out")
+    async def sold_out() -> None:
+        raise SOLD_OUT(item="lamp", retry_after_s=7)
+
+    edges = {
+        "fastapi": Edge(fastapi_app(), catalog=errors),
+        "inside": inside,
+        "starlette": Edge(starlette_app(), catalog=errors),
+        "debug": Edge(Starlette(debug=True, routes=starlette_app().routes), catalog=errors),
+        "bare": Edge(bare_app, catalog=errors),
+        "full": Edge(fastapi_app(), catalog=errors, dialect=Dialect.FULL),
+        "flat": Edge(
+            fastapi_app(), catalog=errors, dialect=Dialect.FLAT, remap={"VALIDATION_ERROR": INVALID_PAYLOAD}
+        ),
+        "litestar": Edge(litestar_app(), catalog=errors),
+    }
+    with _all_served(edges) as found:
+        yield found
+
+
+def litestar_app() -> Litestar:
+    @get("/broken")
+    async def broken() -> None:
+        raise RuntimeError(TEXT)
+
+    @get("/sold-out")
+    async def sold_out() -> None:
+        raise SOLD_OUT(item="lamp", retry_after_s=7)
+
+    @get("/forbidden")
+    async def forbidden() -> None:
+        raise PermissionDeniedException("Not yours.")
+
+    @post("/orders")
+    async def order(data: JSONBody[Order]) -> dict[str, int]:
+        return {"quantity": data.quantity}
+
+    def answer(request: Any, failure: Failure) -> Response[None]:
+        note(request.scope, failure)
+        return Response(None, status_code=failure.status)
+
+    return Litestar(
+        [broken, sold_out, forbidden, order],
+        exception_handlers={Failure: answer},
+        logging_config=None,
+        openapi_config=None,
+    )
+
+
+class _all_served:
+    def __init__(self, apps: dict[str, Any]) -> None:
+        self._servers = {name: served(app) for name, app in apps.items()}
+
+    def __enter__(self) -> dict[str, int]:
+        return {name: server.__enter__() for name, server in self._servers.items()}
+
+    def __exit__(self, *given: Any) -> None:
+        for server in self._servers.values():
+            server.__exit__(*given)
+
+
+EVERYWHERE = ["fastapi", "inside", "starlette", "debug", "bare"]
+
+
+@pytest.mark.parametrize("where", [*EVERYWHERE, "litestar"])
+def test_a_failure_is_answered_in_the_dialect(ports: dict[str, int], where: str) -> None:
+    reply = call(ports[where], "GET", "/sold-out", x_request_id="r-1")
+    assert reply.status == 409
+    told = reply.json()["error"]
+    assert (told["code"], told["message"], told["details"]) == ("SOLD_OUT", "lamp is sold out.", {"item": "lamp"})
+    assert len(told["traceId"]) == 32
+    assert (reply.headers["x-request-id"], reply.headers["retry-after"]) == ("r-1", "7")
+    assert reply.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("where", [*EVERYWHERE, "litestar"])
+def test_an_exception_that_nobody_declared_shows_no_text_of_itself(ports: dict[str, int], where: str) -> None:
+    reply = call(ports[where], "GET", "/broken")
+    assert reply.status == 500
+    assert reply.json()["error"]["code"] == "INTERNAL_ERROR"
+    assert b"hunter2" not in reply.body
+    assert b"Runtime" not in reply.body
+    assert reply.headers["x-request-id"].startswith("req_")
+
+
+@pytest.mark.parametrize("where", [*EVERYWHERE, "litestar"])
+def test_a_path_that_nobody_serves_is_told_in_the_dialect(ports: dict[str, int], where: str) -> None:
+    reply = call(ports[where], "GET", "/nowhere")
+    assert (reply.status, reply.json()["error"]["code"]) == (404, "NOT_FOUND")
+    assert reply.json()["error"]["message"] == NOT_FOUND.says
+
+
+@pytest.mark.parametrize(
+    ("where", "path"), [("fastapi", "/sold-out"), ("inside", "/broken"), ("starlette", "/fine"), ("litestar", "/broken")]
+)
+def test_a_wrong_method_is_told_in_the_dialect_and_keeps_allow(ports: dict[str, int], where: str, path: str) -> None:
+    reply = call(ports[where], "DELETE", path)
+    assert (reply.status, reply.json()["error"]["code"]) == (405, "METHOD_NOT_ALLOWED")
+    assert "GET" in reply.headers["allow"]
+
+
+def test_a_failure_in_a_handler_that_blocks_is_answered_too(ports: dict[str, int]) -> None:
+    assert call(ports["fastapi"], "GET", "/sync-sold-out").json()["error"]["code"] == "SOLD_OUT"
+
+
+def test_an_http_exception_keeps_its_status_its_words_and_its_headers(ports: dict[str, int]) -> None:
+    reply = call(ports["full"], "GET", "/teapot")
+    told = reply.json()
+    assert (reply.status, told["error_code"], told["message"]) == (418, "IM_A_TEAPOT", "short and (stout)")
+    assert (reply.headers["x-handle"], reply.headers["retry-after"], told["retry_after"]) == ("here", "3", 3)
+
+
+@pytest.mark.parametrize("where", ["fastapi", "litestar"])
+def test_the_words_of_a_refusal_reach_the_client(ports: dict[str, int], where: str) -> None:
+    told = call(ports[where], "GET", "/forbidden").json()["error"]
+    assert (told["code"], told["message"]) == ("FORBIDDEN", "Not yours.")
+
+
+def test_an_error_body_of_the_application_stays_as_it_is(ports: dict[str, int]) -> None:
+    reply = call(ports["fastapi"], "GET", "/own")
+    assert (reply.status, reply.body) == (409, b'{"mine":true}')
+    assert reply.headers["x-request-id"].startswith("req_")
+
+
+BAD = {"actor": {"username": "al", "password": "hunter2", "age": -1}, "colour": "red"}
+
+
+def test_every_bad_field_is_listed_as_the_full_dialect_shows_it(ports: dict[str, int]) -> None:
+    reply = call(ports["full"], "POST", "/orders?page=x", BAD)
+    told = reply.json()
+    assert (reply.status, told["error_code"]) == (400, "VALIDATION_ERROR")
+    assert told["message"] == "Request validation failed"
+    assert told["request_id"] == reply.headers["x-request-id"]
+    listed = {one["field"]: one for one in told["details"]["errors"]}
+    assert told["details"]["total_errors"] == 6
+    assert set(listed) == {"page", "actor.username", "actor.password", "actor.age", "quantity", "colour"}
+    assert listed["actor.age"]["value"] == -1
+    constraints = {field: one["constraint"] for field, one in listed.items()}
+    assert constraints == {
+        "page": "type",
+        "actor.username": "min_length",
+        "actor.password": "min_length",
+        "actor.age": "minimum",
+        "quantity": "required",
+        "colour": "pattern",
+    }
+    assert all(set(one) <= {"field", "value", "constraint", "message"} and one["message"] for one in listed.values())
+
+
+@pytest.mark.parametrize("where", ["fastapi", "full", "flat", "litestar"])
+def test_no_secret_is_shown_when_validation_fails(ports: dict[str, int], where: str) -> None:
+    reply = call(ports[where], "POST", "/orders", BAD)
+    assert reply.status == 400
+    assert b"hunter2" not in reply.body
+    assert b"password" in reply.body
+
+
+def test_the_flat_dialect_tells_the_first_field_and_its_reason(ports: dict[str, int]) -> None:
+    order = {"actor": {"password": "p" * 12, "age": 1}, "quantity": 1, "colour": "#00ff00"}
+    told = call(ports["flat"], "POST", "/orders", order).json()
+    assert (told["error"], told["code"]) == ("Missing required field: actor.username", "INVALID_PAYLOAD")
+    assert (told["details"]["field"], told["details"]["reason"]) == ("actor.username", "required")
+    assert told["details"]["total_errors"] == 1
+
+
+def test_litestars_validation_errors_are_listed_alike(ports: dict[str, int]) -> None:
+    told = call(ports["litestar"], "POST", "/orders", BAD).json()["error"]
+    assert told["code"] == "VALIDATION_ERROR"
+    assert told["details"]["total_errors"] == 5
+    assert all(one["message"] for one in told["details"]["errors"])
+
+
+@pytest.mark.parametrize(
+    ("accept", "problem"),
+    [
+        ("application/problem+json", True),
+        ("application/json, application/problem+json", True),
+        ("application/problem+json;q=0.5, application/json", False),
+        ("application/problem+json;q=0", False),
+        ("application/json", False),
+        ("*/*", False),
+        ("application/problem+json;q=x", False),
+    ],
+)
+@pytest.mark.parametrize("path", ["/nowhere", "/sold-out", "/broken"])
+def test_whoever_accepts_problems_by_name_gets_them(
+    ports: dict[str, int], path: str, accept: str, problem: bool
+) -> None:
+    reply = call(ports["full"], "GET", path, accept=accept)
+    assert (reply.headers["content-type"] == "application/problem+json") is problem
+    assert reply.headers["vary"] == "accept"
+    told = reply.json()
+    assert (told["status"] == reply.status) if problem else told["error_code"]
+
+
+@pytest.mark.parametrize("where", ["fastapi", "full", "flat"])
+def test_what_the_edge_says_can_be_parsed_back(ports: dict[str, int], where: str) -> None:
+    reply = call(ports[where], "GET", "/sold-out")
+    received = parse(reply.body, status=reply.status, headers=reply.headers, catalog=errors)
+    assert (received.code, received.retryable) == ("SOLD_OUT", True)
+
+
+def test_head_gets_the_headers_of_the_failure_and_no_body(ports: dict[str, int]) -> None:
+    reply = call(ports["fastapi"], "HEAD", "/nowhere")
+    assert (reply.status, reply.body) == (404, b"")
+    assert int(reply.headers["content-length"]) > 0
+
+
+def test_a_reply_that_has_begun_is_cut_and_not_replaced(ports: dict[str, int]) -> None:
+    import http.client
+
+    with pytest.raises(http.client.IncompleteRead) as cut:
+        call(ports["starlette"], "GET", "/begun")
+    assert cut.value.partial == b"first"
+
+
+async def test_an_undeclared_exception_is_logged_with_the_request_and_its_trace(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/broken", "headers": [(b"x-request-id", b"r-7")]}
+    with caplog.at_level(logging.ERROR, logger="holdfast.http"):
+        await Edge(bare_app)(scope, _nothing, send)
+    (record,) = caplog.records
+    assert "r-7" in record.getMessage()
+    assert record.exc_info is not None
+    assert TEXT in str(record.exc_info[1])
+
+
+async def _nothing() -> Any:
+    raise AssertionError("nobody asked for a body")
+
+
+async def test_every_failure_is_told_to_whoever_listens() -> None:
+    heard: list[str] = []
+
+    async def send(message: Any) -> None:
+        pass
+
+    edge = Edge(bare_app, on_failure=lambda failure: heard.append(failure.code))
+    for path in ("/broken", "/sold-out", "/nowhere", "/fine"):
+        await edge({"type": "http", "method": "GET", "path": path, "headers": []}, _nothing, send)
+    assert heard == ["INTERNAL_ERROR", "SOLD_OUT", "NOT_FOUND"]
+
+

@@ -1,0 +1,132 @@
+"""Code that blocks has the same client, through one shared thread that ends with its last user."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from holdfast.catalog import Failure
+from holdfast.guard import Link
+from holdfast.http import sync_door
+from holdfast.http.client import ANYWHERE, HttpClient, Reply
+from holdfast.policy import Backoff, Retry, within
+from holdfast.testing import instant
+from holdfast.testing.upstream import BadUpstream
+
+READS = Link("script → upstream", retry=Retry(attempts=3, backoff=Backoff.constant(1)))
+WRITES = Link("script → upstream", retry=Retry(attempts=3, backoff=Backoff.constant(1)), writes=True)
+
+
+@pytest.fixture
+def upstream() -> Iterator[BadUpstream]:
+    with BadUpstream() as running:
+        yield running
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "holdfast-http"]
+
+
+def test_a_script_needs_no_event_loop(upstream: BadUpstream) -> None:
+    with HttpClient(reach=ANYWHERE).sync as client:
+        assert client.send("GET", upstream.url("ok")).json() == {"ok": True}
+        assert client.call(READS, "GET", upstream.url("ok"), read=Reply.json) == {"ok": True}
+
+
+def test_the_callers_world_deadline_and_key_hold_inside(upstream: BadUpstream) -> None:
+    upstream.script("orders", "status_429_seconds", "echo")
+    with HttpClient(reach=ANYWHERE).sync as client, within(50), instant() as time:
+        told = client.call(WRITES, "POST", upstream.url("orders"), key="order:7", read=Reply.json)["headers"]
+    assert time.waits_s == [7]
+    assert told["idempotency-key"] == "order:7"
+    assert 42_000 < int(told["x-deadline-ms"]) < 43_100
+
+
+def test_one_thread_serves_all_and_ends_with_the_last(upstream: BadUpstream) -> None:
+    first, second = HttpClient(reach=ANYWHERE).sync, HttpClient(reach=ANYWHERE).sync
+    assert threads() == []
+    with first, second, ThreadPoolExecutor(8) as pool:
+        replies = pool.map(lambda client: client.send("GET", upstream.url("ok")).status, [first, second] * 20)
+        assert set(replies) == {200}
+        assert threads() == ["holdfast-http"]
+        first.close()
+        assert second.send("GET", upstream.url("ok")).ok
+    assert threads() == []
+    with pytest.raises(RuntimeError, match="closed"):
+        first.send("GET", upstream.url("ok"))
+    gc.collect()  # a leak would warn, and a warning is an error
+
+
+def test_a_closed_door_can_be_opened_again(upstream: BadUpstream) -> None:
+    client = HttpClient(reach=ANYWHERE)
+    for _ in range(2):
+        with client.sync as door:
+            assert door is client.sync
+            assert door.send("GET", upstream.url("ok")).ok
+        door.close()
+
+
+def test_too_many_calls_at_once_wait_no_longer_than_they_have_time(
+    upstream: BadUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync_door, "CALLS_MAX", 1)
+    with HttpClient(reach=ANYWHERE).sync as client, ThreadPoolExecutor(1) as pool:
+
+        def hang() -> str:
+            with within(1), pytest.raises(Failure) as caught:
+                client.send("GET", upstream.url("hang_at_header"))
+            return caught.value.code
+
+        hanging = pool.submit(hang)
+        sync_door_wait(upstream)
+        with within(0.05), pytest.raises(Failure) as caught:
+            client.send("GET", upstream.url("ok"))
+        assert caught.value.code == "CONCURRENCY_EXCEEDED"
+        assert hanging.result() == "NETWORK_TIMEOUT"
+        assert client.send("GET", upstream.url("ok")).ok
+
+
+def sync_door_wait(upstream: BadUpstream) -> None:
+    from holdfast.testing.processes import wait_until
+
+    wait_until(lambda: bool(upstream.asked), within_s=5, what="the request arrived")
+
+
+def test_a_read_function_cannot_wait_for_the_loop_it_runs_in(upstream: BadUpstream) -> None:
+    with HttpClient(reach=ANYWHERE).sync as client, pytest.raises(RuntimeError, match="its own event loop"):
+        client.call(WRITES, "GET", upstream.url("ok"), read=lambda reply: client.send("GET", reply.url))
+
+
+def test_a_forked_child_has_connections_of_its_own(upstream: BadUpstream) -> None:
+    with HttpClient(reach=ANYWHERE).sync as client:
+        assert client.send("GET", upstream.url("ok")).ok
+        child = os.fork()
+        if child == 0:
+            try:
+                good = client.send("GET", upstream.url("ok")).ok
+                client.close()
+                os._exit(0 if good else 1)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert client.send("GET", upstream.url("ok")).ok
+    assert upstream.asked[-1].name == "ok"
+
+
+def test_a_program_that_forgets_to_close_ends_quietly(upstream: BadUpstream) -> None:
+    program = (
+        "from holdfast.http.client import HttpClient, ANYWHERE\n"
+        f"client = HttpClient(reach=ANYWHERE).sync\nprint(client.send('GET', {upstream.url('ok')!r}).status)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-X", "dev", "-c", program],
+        capture_output=True, text=True, check=False, timeout=30,
+    )  # fmt: skip
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("200\n", "", 0)

@@ -1,0 +1,194 @@
+"""Wake-ups: an idle worker is told of work; polling is the contract for all that nobody tells."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast.store import Engine, Store
+from holdfast.testing.processes import wait_until
+from holdfast.worker import Handlers, Job, Jobs, Worker
+from holdfast.worker import pump as pump_module
+from holdfast.worker.wake import CHANNEL, Listener, Notifier
+
+PATIENCE_S = 30.0
+FAR_S = 3_600.0
+Work = Callable[..., Worker]
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch, store: Store, handlers: Handlers, work: Work) -> Worker:
+    """A worker that looks by itself once in an hour, and has just looked."""
+    monkeypatch.setattr(pump_module, "POLL_S", FAR_S)
+    handlers.handle("k")(lambda job: "done")
+    worker = work()
+    if store.engine is Engine.POSTGRESQL:
+        wait_until(lambda: listeners(store) == 1, within_s=PATIENCE_S, what="the worker listens")
+    wait_until(lambda: not promising(worker), within_s=PATIENCE_S, what="the worker has found nothing")
+    return worker
+
+
+def promising(worker: Worker) -> bool:
+    return any(stock.promising for stock in worker._pump._stocks.values())
+
+
+def listeners(store: Store) -> int:
+    """How many connections listen, as the server sees them."""
+    with store.database.transaction(write=False) as execute:
+        asked = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %%'"
+            " AND state = 'idle'"
+        )
+        return int(execute(asked, {}).fetchall()[0][0])
+
+
+def test_an_enqueue_in_this_process_wakes_the_worker(jobs: Jobs, idle: Worker) -> None:
+    assert jobs.wait(jobs.enqueue("k").id, PATIENCE_S) == "done"
+    assert jobs.wait(jobs.enqueue("k", dedupe_key="d").id, PATIENCE_S) == "done"
+
+
+def test_an_enqueue_through_another_store_wakes_the_worker(jobs: Jobs, idle: Worker, database_url: str) -> None:
+    other = Store.open(database_url)
+    theirs = Jobs(other)
+    made = theirs.enqueue("k")
+    assert jobs.wait(made.id, PATIENCE_S) == "done"
+    theirs.close()
+    other.close()
+
+
+def test_an_enqueue_in_another_process_wakes_the_worker(jobs: Jobs, idle: Worker, database_url: str) -> None:
+    script = (
+        "import sys; from holdfast.store import Store; from holdfast.worker import Jobs;"
+        " store = Store.open(sys.argv[1]); jobs = Jobs(store); print(jobs.enqueue('k').id); jobs.close(); store.close()"
+    )
+    told = subprocess.run([sys.executable, "-c", script, database_url], capture_output=True, text=True, check=True)
+    assert jobs.wait(told.stdout.strip(), PATIENCE_S) == "done"
+
+
+def test_an_enqueue_inside_a_transaction_wakes_the_worker_after_the_commit(
+    store: Store, jobs: Jobs, idle: Worker
+) -> None:
+    made = store.atomic(lambda tx: jobs.enqueue("k", tx=tx))
+    assert jobs.wait(made.id, PATIENCE_S) == "done"
+
+
+def test_a_job_that_becomes_due_is_not_left_waiting_for_the_next_look(jobs: Jobs, idle: Worker) -> None:
+    assert jobs.wait(jobs.enqueue("k", delay_s=0.05).id, PATIENCE_S) == "done"
+
+
+def test_a_job_that_is_put_back_for_a_moment_is_not_left_waiting_either(
+    jobs: Jobs, idle: Worker, handlers: Handlers
+) -> None:
+    from holdfast.lifecycle import Snooze
+
+    seen: list[int] = []
+
+    @handlers.handle("twice")
+    def twice(job: Job) -> Any:
+        seen.append(1)
+        return Snooze(0.0 if len(seen) == 1 else 0.01) if len(seen) < 3 else "done"
+
+    assert jobs.wait(jobs.enqueue("twice").id, PATIENCE_S) == "done"
+
+
+def test_what_nobody_tells_is_found_by_looking(
+    store: Store, jobs: Jobs, handlers: Handlers, work: Work, database_url: str
+) -> None:
+    """A transaction that its owner commits: only the workers' own look finds it."""
+    handlers.handle("k")(lambda job: "done")
+    work()
+    connection: Any = (
+        sqlite3.connect(database_url.removeprefix("sqlite:///"))
+        if store.engine is Engine.SQLITE
+        else psycopg.connect(database_url)
+    )
+    made = jobs.enqueue("k", tx=store.join(connection))
+    connection.commit()
+    connection.close()
+    assert jobs.wait(made.id, PATIENCE_S) == "done"
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_listener_that_was_cut_off_listens_again(store: Store, jobs: Jobs, idle: Worker) -> None:
+    with store.database.single() as execute:
+        execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN %%'", {})
+    wait_until(lambda: listeners(store) == 0, within_s=PATIENCE_S, what="it is cut off")
+    wait_until(lambda: listeners(store) == 1, within_s=PATIENCE_S, what="it listens again")
+    assert jobs.wait(jobs.enqueue("k").id, PATIENCE_S) == "done"
+
+
+# -- the teller ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def heard(store: Store) -> Iterator[list[str]]:
+    """What arrives on the channel."""
+    if store.engine is not Engine.POSTGRESQL:
+        pytest.skip("files are looked at, nobody tells")
+    arrived: list[str] = []
+    ready, enough = threading.Event(), threading.Event()
+
+    def listen() -> None:
+        with psycopg.connect(store.address.target, autocommit=True) as connection:
+            connection.execute(f"LISTEN {CHANNEL}")
+            ready.set()
+            while not enough.is_set():
+                arrived.extend(told.payload for told in connection.notifies(timeout=0.05))
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    assert ready.wait(PATIENCE_S)
+    yield arrived
+    enough.set()
+    thread.join()
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_many_enqueues_need_few_notifications(store: Store, heard: list[str]) -> None:
+    notifier = Notifier(store)
+    for _ in range(2_000):
+        notifier.wake("mail")
+    notifier.wake("last")
+    notifier.close()
+    wait_until(lambda: "last" in heard, within_s=PATIENCE_S, what="the last one has arrived")
+    assert heard.count("mail") < 500
+    assert "mail" in heard
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_what_was_to_be_told_is_told_before_the_end(store: Store, heard: list[str]) -> None:
+    notifier = Notifier(store)
+    notifier.wake("mail")
+    notifier.close()
+    wait_until(lambda: heard == ["mail"], within_s=PATIENCE_S, what="it has arrived")
+
+
+def test_telling_never_fails(store: Store) -> None:
+    notifier = Notifier(store)
+    store.close()
+    notifier.wake("mail")
+    notifier.close()
+    notifier.wake("after the end")
+
+
+def test_a_listener_stops_at_once(store: Store) -> None:
+    from holdfast.base import REAL
+
+    told = threading.Event()
+    listener = Listener(store, told.set)
+    listener.stop()
+    listener = Listener(store, told.set)
+    listener.start()
+    if store.engine is Engine.POSTGRESQL:
+        wait_until(lambda: listeners(store) == 1, within_s=PATIENCE_S, what="it listens")
+    begun_s = REAL.monotonic_s()
+    listener.stop()
+    assert REAL.monotonic_s() - begun_s < 0.9
+    store.woken("mail")
