@@ -27,7 +27,6 @@ LOOK_UPS = {
     "job.next_due": {"job_waiting"},
     "job.finish": {"job_pkey"},
     "job.keep_result": {"job_pkey"},
-    "job.finished_under": {"job_pkey"},
     "job.retry": {"job_pkey"},
     "job.fail": {"job_pkey"},
     "job.held": {"job_held"},
