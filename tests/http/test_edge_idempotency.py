@@ -1,0 +1,339 @@
+"""A request under an idempotency key has one effect and one answer, over real HTTP and on both engines."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, HTTPException, Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from holdfast.base import Secret
+from holdfast.catalog import Catalog
+from holdfast.guard import Answer, Keys, current_key
+from holdfast.http.edge import Edge
+from holdfast.http.idempotent import Idempotency, created
+from holdfast.store import Store
+
+from .edge_servers import Reply, call, served
+
+errors = Catalog("shop")
+DECLINED = errors.fault("DECLINED", status=402, says="The card was declined.")
+BUSY = errors.fault("BUSY", status=503, says="Busy.", retry=True)
+ORDER = {"offering": "chat", "plan": "basic"}
+KEY = "saleor:order-1:line-1"
+
+
+class Shop:
+    """An application that counts what it does."""
+
+    def __init__(self, keys: Keys, store: Store) -> None:
+        self.done: list[str] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Event()
+        self.app = FastAPI()
+        self._keys, self._store = keys, store
+        for path in ("provision", "declined", "busy", "broken", "refused", "large", "empty", "forwarded", "own", "leaky"):
+            self.app.add_api_route(f"/{path}", getattr(self, path), methods=["POST"])
+        self.app.add_api_route("/kinds/{kind}", self.kinds, methods=["POST"])
+
+    def provision(self, order: dict[str, Any]) -> Response:
+        self.entered.set()
+        assert self.gate.wait(10)
+        self.done.append("provision")
+        created(instanceId=f"inst_{len(self.done)}")
+        headers = {"Location": f"/instances/{len(self.done)}", "Set-Cookie": "session=secret", "X-Other": "1"}
+        return Response(f'{{"instanceId" : {len(self.done)}}}', 201, headers, "application/json")
+
+    async def declined(self) -> None:
+        self.done.append("declined")
+        raise DECLINED(attempt=len(self.done))
+
+    async def busy(self) -> PlainTextResponse:
+        self.done.append("busy")
+        if len(self.done) == 1:
+            raise BUSY(retry_after_s=2)
+        return PlainTextResponse("made")
+
+    async def broken(self) -> PlainTextResponse:
+        self.done.append("broken")
+        if len(self.done) == 1:
+            raise RuntimeError("a bug")
+        return PlainTextResponse("made")
+
+    async def refused(self) -> None:
+        self.done.append("refused")
+        raise HTTPException(404 if len(self.done) == 1 else 410, "no such offering")
+
+    async def large(self) -> StreamingResponse:
+        self.done.append("large")
+        return StreamingResponse(iter([b"x" * 1_000] * 400))
+
+    async def empty(self) -> Response:
+        self.done.append("empty")
+        return Response(status_code=204)
+
+    async def forwarded(self) -> str | None:
+        return current_key()
+
+    async def leaky(self) -> str:
+        self.done.append("leaky")
+        created(token=Secret("x"))  # type: ignore[arg-type]
+        return "made"
+
+    def own(self, request: Request) -> Response:
+        """Stores its answer in the transaction of its effect, as one that must not lose either does."""
+        started = request.scope["holdfast.started"]
+        answer = Answer(201, (("Content-Type", "text/plain"),), b"made once")
+        self._store.atomic(lambda tx: self._keys.finish(started, answer, tx=tx))
+        self.done.append("own")
+        return Response(answer.body, answer.status, media_type="text/plain")
+
+    async def kinds(self, kind: str, status: int = 200) -> Response:
+        self.done.append(kind)
+        return Response(f'{{"mine":{len(self.done)}}}', status, media_type="application/json")
+
+
+@pytest.fixture
+def shop(store: Store) -> Iterator[tuple[int, Shop]]:
+    keys = Keys(store)
+    shop = Shop(keys, store)
+    with served(Edge(shop.app, catalog=errors, idempotency=Idempotency(keys=keys))) as port:
+        yield port, shop
+
+
+def code(reply: Reply) -> tuple[int, str]:
+    return reply.status, reply.json()["error"]["code"]
+
+
+def test_a_repeat_gets_the_first_answer_byte_for_byte(shop: tuple[int, Shop], store: Store) -> None:
+    port, counted = shop
+    first = call(port, "POST", "/provision", ORDER, idempotency_key=KEY)
+    again = call(port, "POST", "/provision", dict(reversed(ORDER.items())), idempotency_key=KEY)
+    assert counted.done == ["provision"]
+    assert (again.status, again.body) == (first.status, first.body) == (201, b'{"instanceId" : 1}')
+    assert "idempotent-replayed" not in first.headers
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.headers["location"] == first.headers["location"] == "/instances/1"
+    assert "set-cookie" in first.headers
+    assert "set-cookie" not in again.headers
+    assert again.headers["x-request-id"] != first.headers["x-request-id"]
+
+
+def test_the_ids_of_what_was_created_are_stored(shop: tuple[int, Shop], store: Store) -> None:
+    call(shop[0], "POST", "/provision", ORDER, idempotency_key=KEY)
+    known = Keys(store).show(operation="POST /provision", key=KEY)
+    assert known is not None
+    assert (known["state"], known["status"], known["resources"]) == ("done", 201, '{"instanceId":"inst_1"}')
+    assert known["first_seen_us"] <= known["last_seen_us"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/provision", {**ORDER, "plan": "gold"}),
+        ("/provision?dry=1", ORDER),
+    ],
+)
+def test_the_same_key_with_another_payload_is_a_mismatch(shop: tuple[int, Shop], path: str, body: Any) -> None:
+    call(shop[0], "POST", "/provision", ORDER, idempotency_key=KEY)
+    reply = call(shop[0], "POST", path, body, idempotency_key=KEY)
+    assert code(reply) == (409, "IDEMPOTENCY_PAYLOAD_MISMATCH")
+    assert shop[1].done == ["provision"]
+
+
+def test_a_stampede_under_one_key_has_one_effect(shop: tuple[int, Shop]) -> None:
+    port, counted = shop
+    with ThreadPoolExecutor(16) as threads:
+        asked = [threads.submit(call, port, "POST", "/provision", ORDER, idempotency_key=KEY) for _ in range(48)]
+        replies = [one.result() for one in asked]
+    assert counted.done == ["provision"]
+    made = {reply.body for reply in replies if reply.status == 201}
+    assert made == {b'{"instanceId" : 1}'}
+    assert {code(reply) for reply in replies if reply.status != 201} <= {(409, "IDEMPOTENCY_IN_PROGRESS")}
+
+
+def test_a_twin_is_told_to_come_back_while_the_first_works(shop: tuple[int, Shop]) -> None:
+    port, counted = shop
+    counted.gate.clear()
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(call, port, "POST", "/provision", ORDER, idempotency_key=KEY)
+        assert counted.entered.wait(10)
+        twin = call(port, "POST", "/provision", ORDER, idempotency_key=KEY)
+        other = call(port, "POST", "/provision", {"plan": "x"}, idempotency_key=KEY)
+        counted.gate.set()
+        assert first.result().status == 201
+    assert code(twin) == (409, "IDEMPOTENCY_IN_PROGRESS")
+    assert int(twin.headers["retry-after"]) >= 1
+    assert code(other) == (409, "IDEMPOTENCY_PAYLOAD_MISMATCH")
+
+
+def test_a_twin_waits_where_that_is_asked_for(store: Store) -> None:
+    keys = Keys(store)
+    counted = Shop(keys, store)
+    counted.gate.clear()
+    with served(Edge(counted.app, idempotency=Idempotency(keys=keys, wait_s=10))) as port, ThreadPoolExecutor(2) as two:
+        first = two.submit(call, port, "POST", "/provision", ORDER, idempotency_key=KEY)
+        assert counted.entered.wait(10)
+        twin = two.submit(call, port, "POST", "/provision", ORDER, idempotency_key=KEY)
+        counted.gate.set()
+        assert twin.result().body == first.result().body
+    assert counted.done == ["provision"]
+
+
+def test_a_final_failure_is_an_answer_like_any_other(shop: tuple[int, Shop]) -> None:
+    first, again = (call(shop[0], "POST", "/declined", idempotency_key=KEY) for _ in range(2))
+    assert code(first) == (402, "DECLINED")
+    assert (again.status, again.body) == (first.status, first.body)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert shop[1].done == ["declined"]
+
+
+def test_a_refusal_of_the_framework_is_an_answer_too(shop: tuple[int, Shop]) -> None:
+    first, again = (call(shop[0], "POST", "/refused", idempotency_key=KEY) for _ in range(2))
+    assert code(first) == (404, "NOT_FOUND")
+    assert again.body == first.body
+
+
+@pytest.mark.parametrize(("path", "status"), [("/busy", 503), ("/broken", 500)])
+def test_what_may_be_tried_again_is_run_again(shop: tuple[int, Shop], path: str, status: int) -> None:
+    first, again, third = (call(shop[0], "POST", path, idempotency_key=KEY) for _ in range(3))
+    assert (first.status, again.status, third.status) == (status, 200, 200)
+    assert len(shop[1].done) == 2
+    assert third.headers["idempotent-replayed"] == "true"
+
+
+@pytest.mark.parametrize(("status", "kept"), [(200, True), (303, True), (409, True), (429, False), (500, False)])
+def test_an_answer_of_the_application_is_kept_if_its_status_is_final(
+    shop: tuple[int, Shop], status: int, kept: bool
+) -> None:
+    replies = [call(shop[0], "POST", f"/kinds/a?status={status}", idempotency_key=KEY) for _ in range(2)]
+    assert [reply.status for reply in replies] == [status, status]
+    assert (replies[0].body == replies[1].body) is kept
+
+
+def test_an_answer_without_a_body_is_replayed_without_one(shop: tuple[int, Shop]) -> None:
+    replies = [call(shop[0], "POST", "/empty", idempotency_key=KEY) for _ in range(2)]
+    assert [(reply.status, reply.body) for reply in replies] == [(204, b""), (204, b"")]
+    assert shop[1].done == ["empty"]
+
+
+def test_an_answer_too_large_to_keep_is_sent_once_and_the_work_is_not_done_again(shop: tuple[int, Shop]) -> None:
+    first, again = (call(shop[0], "POST", "/large", idempotency_key=KEY) for _ in range(2))
+    assert (first.status, len(first.body)) == (200, 400_000)
+    assert code(again) == (409, "IDEMPOTENCY_ANSWER_NOT_KEPT")
+    assert shop[1].done == ["large"]
+
+
+def test_an_answer_that_cannot_be_written_down_fails_and_the_work_is_not_done_again(shop: tuple[int, Shop]) -> None:
+    replies = [call(shop[0], "POST", "/leaky", idempotency_key=KEY) for _ in range(2)]
+    assert [code(reply) for reply in replies] == [(500, "INTERNAL_ERROR")] * 2
+    assert shop[1].done == ["leaky"]
+
+
+def test_a_handler_may_store_its_answer_with_its_effect(shop: tuple[int, Shop]) -> None:
+    first, again = (call(shop[0], "POST", "/own", idempotency_key=KEY) for _ in range(2))
+    assert (first.status, first.body) == (again.status, again.body) == (201, b"made once")
+    assert shop[1].done == ["own"]
+
+
+def test_the_key_is_there_for_whoever_calls_on(shop: tuple[int, Shop]) -> None:
+    assert call(shop[0], "POST", "/forwarded", idempotency_key=KEY).json() == KEY
+    assert call(shop[0], "POST", "/forwarded").json() is None
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256, "bad\x7fkey"])
+def test_what_is_no_key_is_refused(shop: tuple[int, Shop], key: str) -> None:
+    assert code(call(shop[0], "POST", "/provision", ORDER, idempotency_key=key)) == (400, "IDEMPOTENCY_KEY_INVALID")
+    assert shop[1].done == []
+
+
+def test_without_a_key_every_request_is_its_own(shop: tuple[int, Shop]) -> None:
+    for _ in range(2):
+        assert call(shop[0], "POST", "/provision", ORDER).status == 201
+    assert len(shop[1].done) == 2
+
+
+def test_the_same_key_for_another_operation_is_another_key(shop: tuple[int, Shop]) -> None:
+    for kind in ("a", "b"):
+        assert "idempotent-replayed" not in call(shop[0], "POST", f"/kinds/{kind}", idempotency_key=KEY).headers
+    assert shop[1].done == ["a", "b"]
+
+
+@pytest.fixture
+def derived(store: Store) -> Iterator[tuple[int, Shop]]:
+    keys = Keys(store)
+    shop = Shop(keys, store)
+
+    def of_order(scope: Any, body: Any) -> str | None:
+        return f"saleor:{body['orderId']}:{body['lineId']}" if isinstance(body, dict) and "orderId" in body else None
+
+    rule = Idempotency(keys=keys, derive=of_order, required=True, tenant=lambda scope: scope["path"][:5])
+    with served(Edge(shop.app, idempotency=rule)) as port:
+        yield port, shop
+
+
+def test_a_key_is_derived_from_the_request(derived: tuple[int, Shop], store: Store) -> None:
+    order = {"orderId": "o-1", "lineId": "l-1"}
+    first, again = (call(derived[0], "POST", "/provision", order) for _ in range(2))
+    assert again.body == first.body
+    assert derived[1].done == ["provision"]
+    known = Keys(store).show(tenant="/prov", operation="POST /provision", key="saleor:o-1:l-1")
+    assert known is not None
+
+
+def test_a_request_that_needs_a_key_and_has_none_is_refused(derived: tuple[int, Shop]) -> None:
+    assert code(call(derived[0], "POST", "/provision", ORDER)) == (400, "IDEMPOTENCY_KEY_REQUIRED")
+    assert derived[1].done == []
+
+
+async def test_a_background_task_that_fails_leaves_the_answer_in_order(store: Store) -> None:
+    sent: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"made"})
+        raise RuntimeError("afterwards")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"idempotency-key", b"k")]
+    edge = Edge(app, idempotency=Idempotency(keys=Keys(store)))
+    for expected in (RuntimeError, None):
+        scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
+        if expected is None:
+            await edge(scope, send, send)  # type: ignore[arg-type]
+        else:
+            with pytest.raises(expected):
+                await edge(scope, send, send)  # type: ignore[arg-type]
+    assert [message.get("body") for message in sent[1::2]] == [b"made", b"made"]
+    assert (b"idempotent-replayed", b"true") in sent[2]["headers"]
+
+
+async def test_interrupted_work_gives_its_key_back(store: Store) -> None:
+    import asyncio
+
+    entered = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        entered.set()
+        await asyncio.Event().wait()
+
+    keys = Keys(store)
+    edge = Edge(app, idempotency=Idempotency(keys=keys))
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"idempotency-key", b"k")]}
+    task = asyncio.create_task(edge(scope, app, app))  # type: ignore[arg-type]
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with asyncio.timeout(10):
+        while (await asyncio.to_thread(lambda: keys.show(operation="POST /", key="k")) or {})["token"] != 0:
+            await asyncio.sleep(0.01)
+
+
