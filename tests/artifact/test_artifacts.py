@@ -79,10 +79,10 @@ def test_of_twenty_who_put_the_same_one_creates_it_and_all_succeed(artifacts: Ar
     assert artifacts.get(NAME) == SMALL
 
 
-def test_of_twenty_who_put_different_things_one_wins_and_the_rest_are_told(artifacts: Artifacts) -> None:
-    outcomes = raced(artifacts, [b"content of %d" % number for number in range(20)])
+def test_of_six_who_put_different_things_one_wins_and_the_rest_are_told(artifacts: Artifacts) -> None:
+    outcomes = raced(artifacts, [b"content of %d" % number for number in range(6)])
     (winner,) = [outcome for outcome in outcomes if isinstance(outcome, Stored)]
-    assert outcomes.count("ARTIFACT_CONFLICT") == 19
+    assert outcomes.count("ARTIFACT_CONFLICT") == 5
     assert winner.created
     assert sha256(artifacts.get(NAME)) == winner.sha256
 

@@ -76,6 +76,10 @@ class Model:
         waiting = [job for job in self.jobs.values() if job.state == "queued" and job.lane == lane]
         return [job.id for job in sorted(waiting, key=lambda job: (job.priority, job.due_us, job.id))[:count]]
 
+    def lanes(self) -> list[str]:
+        """Where there is something to claim."""
+        return sorted({job.lane for job in self.jobs.values() if job.state == "queued"} - {"waiting"})
+
     def claim(self, ids: Iterable[str], worker: str) -> None:
         for job_id in ids:
             job = self.jobs[job_id]
@@ -113,6 +117,22 @@ class Model:
             self.fail(job_id, code)
         else:
             self.requeue(job_id, now_us + DELAYS_US[min(job.attempt, len(DELAYS_US)) - 1], now_us)
+
+    def settled(self, job_id: str, ending: str, delay_us: int, now_us: int) -> None:
+        """An attempt ended otherwise than by finishing."""
+        job = self.jobs[job_id]
+        if ending == "retry":
+            self.attempt_failed(job_id, "JOB_TIMEOUT", now_us)
+        elif ending == "fail":
+            self.fail(job_id, "KIND_UNKNOWN")
+        elif ending == "cancel":
+            self.fail(job_id, "JOB_CANCELLED")
+        elif ending == "release":
+            self.requeue(job_id, now_us, now_us, returned=1)
+        elif ending == "retry_in" and job.attempt >= job.limit:
+            self.fail(job_id, "INTERNAL_ERROR")
+        else:
+            self.requeue(job_id, now_us + delay_us, now_us, returned=1 if ending == "snooze" else 0)
 
     def promote(self, now_us: int) -> None:
         for job in self.jobs.values():

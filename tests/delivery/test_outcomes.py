@@ -15,7 +15,6 @@ from holdfast.testing import VirtualTime
 
 from .loopback import Loopback, Say, VirtualWorker, closed_port
 
-
 FINAL = {
     400: "BAD_REQUEST", 401: "UNAUTHORIZED", 403: "FORBIDDEN", 404: "NOT_FOUND", 413: "PAYLOAD_TOO_LARGE",
     409: "CONFLICT", 418: "BAD_REQUEST", 422: "UNPROCESSABLE",
@@ -48,8 +47,6 @@ def one_for_each(deliveries: Deliveries, receiver: Loopback, says: Iterable[Say]
 def test_a_2xx_marks_the_event_delivered(deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback) -> None:
     one_for_each(deliveries, receiver, [Say(status) for status in (200, 201, 202, 204)])
     worker.run()
-    history = deliveries.history(deliveries.publish("other", {}, id="other").id)
-    assert len(history.deliveries) == 4
     assert deliveries.undelivered.count() == 0
     assert [(got.path, got.body) for got in sorted(receiver.got, key=lambda got: got.path)] == [
         (f"/{number}", b'{"order":7}') for number in range(4)

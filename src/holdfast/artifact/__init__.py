@@ -1,7 +1,7 @@
 """Files written once: put by name, create-only, on local disk, S3, GCS or in memory."""
 
 from holdfast.artifact.artifacts import Artifacts
-from holdfast.artifact.door import fed, pieces_async
+from holdfast.artifact.door import FeedEnded, fed, pieces_async
 from holdfast.artifact.entries import Entry, Page, Stored
 from holdfast.artifact.faults import ARTIFACT_FAULTS
 from holdfast.artifact.location import Location, LocationInvalid, read_location
@@ -14,6 +14,7 @@ __all__ = [
     "Artifacts",
     "Credentials",
     "Entry",
+    "FeedEnded",
     "Location",
     "LocationInvalid",
     "Page",

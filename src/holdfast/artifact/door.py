@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast.artifact.stream import Stream
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    import asyncio
 
 
 @contextmanager
@@ -42,6 +42,10 @@ async def pieces_async(stream: Stream) -> AsyncIterator[bytes]:
         await asyncio.shield(asyncio.to_thread(stream.close))
 
 
+class FeedEnded(RuntimeError):
+    """The coroutine that fed this content has gone on; what came so far is not the whole."""
+
+
 class _Feed:
     """Everything but `__next__` runs in the event loop, so nothing here needs a lock."""
 
@@ -51,7 +55,7 @@ class _Feed:
         self._loop = asyncio.get_running_loop()
         self._coming = aiter(source)
         self._ended = False
-        self._asked: Future[bytes | None] | None = None
+        self._waiting: asyncio.Task[bytes | None] | None = None
 
     def __iter__(self) -> _Feed:
         return self
@@ -59,25 +63,27 @@ class _Feed:
     def __next__(self) -> bytes:
         import asyncio
 
-        self._asked = asyncio.run_coroutine_threadsafe(self._following(), self._loop)
-        piece = self._asked.result()
+        piece = asyncio.run_coroutine_threadsafe(self._following(), self._loop).result()
         if piece is None:
             raise StopIteration
         return piece
 
     async def _following(self) -> bytes | None:
-        self._check()
-        piece = await anext(self._coming, None)
-        self._check()
-        return piece
+        import asyncio
 
-    def _check(self) -> None:
+        piece = None
+        if not self._ended:
+            self._waiting = asyncio.current_task()
+            try:
+                piece = await anext(self._coming, None)
+            except asyncio.CancelledError:
+                if not self._ended:
+                    raise  # the whole loop is being shut down
         if self._ended:
-            from concurrent.futures import CancelledError
-
-            raise CancelledError("the coroutine that fed this content has gone on")
+            raise FeedEnded
+        return piece
 
     def end(self) -> None:
         self._ended = True
-        if self._asked is not None:
-            self._asked.cancel()
+        if self._waiting is not None:
+            self._waiting.cancel()

@@ -6,6 +6,7 @@ all, and never over something else. What a killed process left behind lies in th
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import io
 import os
@@ -48,6 +49,8 @@ class _StagedFile:
         try:
             os.link(self.part, last, src_dir_fd=self.staging, dst_dir_fd=to, follow_symlinks=False)
         except FileExistsError:
+            if stat.S_ISDIR(os.stat(last, dir_fd=to, follow_symlinks=False).st_mode):
+                raise IsADirectoryError(errno.EISDIR, "a folder stands there", last) from None
             return False
         return True
 

@@ -23,7 +23,7 @@ from holdfast.catalog.failure import Failure
 
 UPLOAD_BYTES = 5 * 1_048_576
 """Up to here one put; from here on parts of this size, the smallest that S3 takes."""
-UPLOADS_AT_ONCE = 2
+UPLOADS_AT_ONCE = 12
 CONNECT_S = 5
 REQUEST_S_MAX = 3_600
 """A request that goes on for longer is cut, also one that keeps moving."""
@@ -108,7 +108,7 @@ class ObjectBackend:
 
     def _upload(self, name: str, place: str, pieces: Iterable[bytes | bytearray | memoryview]) -> None:
         obstore = _obstore()
-        writer = obstore.open_writer(self._store, place, buffer_size=UPLOAD_BYTES, max_concurrency=UPLOADS_AT_ONCE)
+        writer = obstore.open_writer(self._store, place, buffer_size=60_000_000, max_concurrency=UPLOADS_AT_ONCE)
         try:
             for piece in pieces:
                 with storage_errors(name):

@@ -31,13 +31,15 @@ _BY_ERRNO = {
     errno.EROFS: STORAGE_REFUSED,
     errno.ELOOP: ARTIFACT_NAME_INVALID,
     errno.ENOTDIR: ARTIFACT_CONFLICT,
-    errno.EISDIR: STORAGE_REFUSED,
+    errno.EISDIR: ARTIFACT_CONFLICT,
+    errno.EEXIST: STORAGE_REFUSED,
     errno.EOPNOTSUPP: STORAGE_REFUSED,
 }
 """Everything else (EIO, ESTALE, EMFILE …) may be over in a moment."""
 _REASONS = {
     errno.ELOOP: "link",
     errno.ENOTDIR: "a part of the name is an artifact itself",
+    errno.EISDIR: "other artifacts stand below this name",
     errno.ENAMETOOLONG: "too_long",
 }
 _BY_CLASS = {

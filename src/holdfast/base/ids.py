@@ -6,9 +6,14 @@ also across threads and when that clock stands still or goes back; a replaced cl
 
 from __future__ import annotations
 
+import os
 import re
+from collections import deque
+from collections.abc import Callable
 
 from holdfast.base.world import world
+
+CHANCES_DRAWN = 128
 
 _VERSION = 0x7 << 76
 _VARIANT = 0b10 << 62
@@ -22,7 +27,7 @@ _SHAPE = re.compile(
 def new_id() -> str:
     """A new UUIDv7 in its canonical text form."""
     here = world()
-    digits = f"{_bits(here.ticks.following(here.wall_us()), int.from_bytes(here.token_bytes(8))):032x}"
+    digits = f"{_bits(here.ticks.following(here.wall_us()), _chance(here.token_bytes)):032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
@@ -42,6 +47,23 @@ def id_time_us(identifier: str) -> int:
         raise ValueError(f"{identifier!r} is not a UUIDv7")
     high, low, fraction = found.groups()
     return int(high + low, 16) * 1_000 + (int(fraction, 16) * 1_000 >> 12)
+
+
+_chances: deque[int] = deque()
+"""Numbers drawn ahead: asking the kernel for one at a time is most of what an id costs."""
+# A forked child must not draw the numbers of its parent.
+os.register_at_fork(after_in_child=_chances.clear)
+
+
+def _chance(token_bytes: Callable[[int], bytes]) -> int:
+    if token_bytes is not os.urandom:
+        return int.from_bytes(token_bytes(8))
+    try:
+        return _chances.pop()
+    except IndexError:
+        drawn = token_bytes(8 * CHANCES_DRAWN)
+        _chances.extend(int.from_bytes(drawn[at : at + 8]) for at in range(8, len(drawn), 8))
+        return int.from_bytes(drawn[:8])
 
 
 def _bits(tick: int, chance: int) -> int:

@@ -79,7 +79,8 @@ class Deliverer:
         """
         task = Task(**json.loads(job.text))
         known = self._known.get(task.endpoint)
-        if known is None:
+        # What is final is not decided by what was true a moment ago: somebody may have enabled it and replayed.
+        if known is None or not known.endpoint.enabled:
             known = self._known.keep((yield Phase(lambda tx: look(tx, task.endpoint), write=False)))
         endpoint = known.endpoint
         if not endpoint.enabled:

@@ -25,6 +25,7 @@ WAIT_S = 10.0
 """So long a caller waits for a connection before the pool counts as exhausted."""
 ROLLED_BACK_CLASSES = frozenset({"22", "23", "25", "40", "42", "44", "P0"})
 """Classes of SQLSTATE with which a COMMIT is refused: conflicts, and constraints that were checked only now."""
+SPARES_MAX = 4
 MIGRATION_LOCK = 0x686F6C64  # "hold"
 
 # Claims and settlements are look-ups by id. A planner that has no statistics yet, or old ones, must not read the
@@ -45,6 +46,7 @@ class PostgresqlDatabase:
 
     engine = Engine.POSTGRESQL
     _pool: ConnectionPool[Connection[tuple[Any, ...]]] | None
+    _spares: list[Connection[tuple[Any, ...]]]
     _trusted: WeakKeyDictionary[Connection[tuple[Any, ...]], int]
 
     def __init__(self, target: str, *, pool_max: int = POOL_MAX) -> None:
@@ -87,6 +89,9 @@ class PostgresqlDatabase:
     def close(self) -> None:
         with self._opening:
             self._closed = True
+            for connection in self._spares:
+                connection.close()
+            self._spares.clear()
             if self._pool is not None:
                 self._pool.close()
                 self._pool = None
@@ -94,6 +99,8 @@ class PostgresqlDatabase:
     def _begin_empty(self) -> None:
         self._opening = threading.Lock()
         self._pool = None
+        self._spares = []
+        self._asking = 0
         self._losses = 0
         self._trusted = WeakKeyDictionary()
         self._process = os.getpid()
@@ -105,9 +112,7 @@ class PostgresqlDatabase:
         try:
             yield connection
         finally:
-            if connection.closed:
-                self._losses += 1
-            pool.putconn(connection)
+            self._give_back(pool, connection)
 
     def _sound(self, pool: ConnectionPool[Connection[tuple[Any, ...]]]) -> Connection[tuple[Any, ...]]:
         """A connection from the pool. Where one was lost, the others that lie there are tried out before use."""
@@ -126,7 +131,34 @@ class PostgresqlDatabase:
                 connection = self._taken(pool)
         return connection
 
+    def _give_back(
+        self, pool: ConnectionPool[Connection[tuple[Any, ...]]], connection: Connection[tuple[Any, ...]]
+    ) -> None:
+        """Keep a few at hand: the pool's own bookkeeping costs as much as a short statement."""
+        from psycopg.pq import TransactionStatus
+
+        if connection.closed:
+            self._losses += 1
+        elif connection.info.transaction_status == TransactionStatus.IDLE:
+            with self._opening:
+                if not self._asking and len(self._spares) < SPARES_MAX and not self._closed:
+                    self._spares.append(connection)
+                    return
+        pool.putconn(connection)
+
     def _taken(self, pool: ConnectionPool[Connection[tuple[Any, ...]]]) -> Connection[tuple[Any, ...]]:
+        with self._opening:
+            if self._spares:
+                return self._spares.pop()
+            # Whoever waits for the pool must be given what is handed back from now on.
+            self._asking += 1
+        try:
+            return self._from_pool(pool)
+        finally:
+            with self._opening:
+                self._asking -= 1
+
+    def _from_pool(self, pool: ConnectionPool[Connection[tuple[Any, ...]]]) -> Connection[tuple[Any, ...]]:
         from psycopg_pool import PoolTimeout
 
         try:
@@ -139,7 +171,7 @@ class PostgresqlDatabase:
     def _open(self) -> ConnectionPool[Connection[tuple[Any, ...]]]:
         if self._process != os.getpid():
             # Connections and the pool's own threads are the parent's; the child lets them lie and begins anew.
-            self._inherited.append((self._pool, self._opening, self._trusted))
+            self._inherited.append((self._pool, self._spares, self._opening, self._trusted))
             self._begin_empty()
         return self._pool or self._opened()
 

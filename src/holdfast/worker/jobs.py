@@ -24,6 +24,9 @@ TWIN_TRIES = 5
 POLL_S = 0.05
 POLL_S_MAX = 1.0
 
+CHECKED_MAX = 1_000
+_checked: set[tuple[int, object]] = set()
+
 Prepared = tuple[Any, ...]
 """A job as the statement takes it: id, tenant, queue, kind, priority, delay_us, payload, dedupe_key, …"""
 
@@ -268,7 +271,7 @@ def _prepared(job: NewJob) -> Prepared:
         job.queue,
         job.kind,
         job.priority,
-        _us("delay_s", job.delay_s) or 0,
+        0 if job.delay_s == 0 else _us("delay_s", job.delay_s),
         payload_text(job.payload),
         job.dedupe_key,
         _us("unique_s", job.unique_s),
@@ -279,12 +282,17 @@ def _prepared(job: NewJob) -> Prepared:
 
 
 def _check_name(field: str, value: object, *, least: int = 1) -> None:
+    # Queues, kinds and tenants are few and come again and again.
+    if isinstance(value, str) and (least, value) in _checked:
+        return
     if not isinstance(value, str) or not least <= len(value) <= NAME_CHARS_MAX:
         raise BAD_REQUEST(
             "{field} is text of {least} to {most} characters.", field=field, least=least, most=NAME_CHARS_MAX
         )
     if "\0" in value or not (value.isascii() or value == value.encode("utf-8", "replace").decode()):
         raise BAD_REQUEST("{field} holds a character that no database stores: NUL or half a pair.", field=field)
+    if len(_checked) < CHECKED_MAX and field != "dedupe_key":
+        _checked.add((least, value))
 
 
 def _until_s(due: datetime, delay_s: float) -> float:

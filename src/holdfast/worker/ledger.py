@@ -161,7 +161,9 @@ def payload_text(payload: Any) -> str:
         raise
     except (TypeError, ValueError, RecursionError) as error:
         raise BAD_REQUEST("{field} has no JSON form: {why}", field="payload", why=str(error)) from error
-    size, most = len(text.encode()), limits().payload_bytes_max
+    # A character has at most four bytes: only long texts need the exact count.
+    size, most = len(text), limits().payload_bytes_max
+    size = size if size * 4 <= most else len(text.encode())
     if size > most:
         raise JOB_PAYLOAD_TOO_LARGE(bytes=size, bytes_max=most)
     return text

@@ -32,7 +32,6 @@ WITH made AS (
 )
 INSERT INTO journal (at_us, subject, verb, queue, kind, due_us)
 SELECT created_us, id, 'enqueued', queue, kind, CASE WHEN lane = 'waiting' THEN due_us END FROM made
-RETURNING subject
 */
 /* sqlite: SELECT 1 */;
 

@@ -1,0 +1,57 @@
+"""A worker that dies between the reply and its note of it: the event comes again, under the same id."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from holdfast.base import Secret
+from holdfast.delivery import Deliveries, StandardWebhooks
+from holdfast.store import Store
+from holdfast.testing.processes import wait_until
+from holdfast.worker import Jobs, Worker
+
+from .loopback import Loopback, post
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+DYING = """
+import http.client, os, sys
+from urllib.parse import urlsplit
+from holdfast.delivery import Deliveries
+from holdfast.store import Store
+from holdfast.worker import Jobs, Worker
+
+def send(request):
+    address = urlsplit(request.url)
+    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=10)
+    connection.request("POST", "/", body=request.body, headers=dict(request.headers))
+    connection.getresponse().read()
+    os._exit(9)  # the reply is here, and nobody knows
+
+store = Store.open(sys.argv[1])
+deliveries = Deliveries(store, Jobs(store))
+Worker(store, deliveries.handlers(send), queues=[deliveries.queue()], lease_s=1.0).run()
+"""
+
+
+def test_a_crash_between_the_reply_and_its_note_repeats_the_event_under_the_same_id(
+    store: Store, database_url: str, receiver: Loopback
+) -> None:
+    jobs = Jobs(store)
+    deliveries = Deliveries(store, jobs)
+    deliveries.endpoints.add(receiver.url, secret=Secret(SECRET))
+    event = deliveries.publish("order.paid", {"order": 7})
+    died = subprocess.run([sys.executable, "-c", DYING, database_url], timeout=60, check=False)
+    assert (died.returncode, len(receiver.got)) == (9, 1)
+    worker = Worker(store, deliveries.handlers(post), queues=[deliveries.queue()], lease_s=1.0)
+    worker.start()
+    wait_until(
+        lambda: deliveries.history(event.id).deliveries[0].state == "complete", within_s=30, what="the second delivery"
+    )
+    worker.stop()
+    worker.join()
+    jobs.close()
+    assert [got.headers["webhook-id"] for got in receiver.got] == [event.id] * 2
+    assert receiver.got[0].body == receiver.got[1].body == b'{"order":7}'
+    for got in receiver.got:
+        StandardWebhooks().verify(got.headers, got.body, secrets=[Secret(SECRET)])

@@ -1,0 +1,173 @@
+"""A dead endpoint slows nobody: its requests are few, its breaker opens, and what exceeds a limit waits."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.base import REAL
+from holdfast.delivery import Deliveries, NewEvent, Outgoing, Reply
+from holdfast.delivery.admission import ENDPOINT_BREAKER
+from holdfast.policy import Breaker, RateLimit
+from holdfast.store import Store
+from holdfast.testing import VirtualTime
+from holdfast.testing.processes import wait_until
+from holdfast.worker import Jobs, Queues, Worker
+
+from .loopback import AiohttpPost, Loopback, Say, VirtualWorker, post
+
+EVENTS = 40
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A place that takes connections and never says a word."""
+    server = socket.create_server(("127.0.0.1", 0), backlog=200)
+    yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+    server.close()
+
+
+def test_one_dead_endpoint_among_ten_does_not_delay_the_others(store: Store, receiver: Loopback, silent: str) -> None:
+    jobs = Jobs(store)
+    deliveries = Deliveries(store, jobs)
+    for number in range(9):
+        deliveries.endpoints.add(f"{receiver.url}/{number}")
+    deliveries.endpoints.add(silent, timeout_s=60.0)
+    send = AiohttpPost()
+    # Everything waits before the worker begins, the dead endpoint's events between the others'.
+    deliveries.publish_many([NewEvent("order.paid", number) for number in range(EVENTS)])
+    worker = Worker(store, deliveries.handlers(send), queues=[deliveries.queue(40)], grace_s=0.0)
+    began_s = REAL.monotonic_s()
+    worker.start()
+    wait_until(lambda: len(receiver.got) == 9 * EVENTS, within_s=25, what="the events of the living")
+    took_s = REAL.monotonic_s() - began_s
+    asyncio.run_coroutine_threadsafe(send.close(), worker._loop.get()).result(10)
+    worker.stop()
+    worker.join()
+    jobs.close()
+    assert Counter(got.path for got in receiver.got) == {f"/{number}": EVENTS for number in range(9)}
+    assert took_s < 20  # far from the minute that the silent one takes for a single request
+
+
+def test_an_endpoint_that_fails_is_trusted_with_one_request_at_a_time(
+    deliveries: Deliveries, virtual_store: Store, time: VirtualTime
+) -> None:
+    deliveries.endpoints.add("http://dead.example.com/", timeout_s=10.0)
+    asked: list[float] = []
+
+    def hang(request: Outgoing) -> Reply:
+        asked.append(time.passed_s)
+        time.advance(request.timeout_s)
+        raise TimeoutError
+
+    worker = VirtualWorker(virtual_store, deliveries, time, hang)
+    deliveries.publish_many([NewEvent("order.paid", number) for number in range(20)])
+    worker.run(4_000)
+    assert deliveries.undelivered.count() == 20
+    assert len(asked) == 100
+
+
+def test_the_breaker_opens_holds_events_without_spending_attempts_and_closes_after_good_probes(
+    virtual_store: Store, time: VirtualTime, receiver: Loopback
+) -> None:
+    jobs = Jobs(virtual_store)
+    rule = Breaker(failure_ratio=0.5, calls_min=4, window_s=120, open_s=60, probes=2)
+    deliveries = Deliveries(virtual_store, jobs, breaker=rule)
+    made = deliveries.endpoints.add(receiver.url, delays_s=[1] * 20)
+    worker = VirtualWorker(virtual_store, deliveries, time)
+    receiver.always["/"] = Say(502)
+    deliveries.publish_many([NewEvent("order.paid", number) for number in range(10)])
+    worker.run(30)
+    (breaker,) = Queues(virtual_store).breakers()
+    assert (breaker.name, breaker.state) == (f"webhook:{made.id}", "open")
+    asked = len(receiver.got)
+    assert 4 <= asked <= 15
+    worker.run(20)
+    assert len(receiver.got) == asked
+    receiver.always.clear()
+    worker.run(200)
+    jobs.close()
+    assert Queues(virtual_store).breakers()[0].state == "closed"
+    assert len(receiver.got) == asked + 10
+    assert deliveries.undelivered.count() == 0
+
+
+def test_a_breaker_that_is_open_reopens_after_a_bad_probe(
+    virtual_store: Store, time: VirtualTime, receiver: Loopback
+) -> None:
+    jobs = Jobs(virtual_store)
+    rule = Breaker(failure_ratio=0.5, calls_min=4, window_s=120, open_s=60, probes=1)
+    deliveries = Deliveries(virtual_store, jobs, breaker=rule)
+    deliveries.endpoints.add(receiver.url, delays_s=[1] * 20)
+    worker = VirtualWorker(virtual_store, deliveries, time)
+    receiver.always["/"] = Say(502)
+    deliveries.publish_many([NewEvent("order.paid", number) for number in range(6)])
+    worker.run(30)
+    asked = len(receiver.got)
+    worker.run(300)
+    jobs.close()
+    assert asked < len(receiver.got) <= asked + 6
+
+
+def test_client_errors_never_open_the_breaker(virtual_store: Store, time: VirtualTime, receiver: Loopback) -> None:
+    jobs = Jobs(virtual_store)
+    deliveries = Deliveries(virtual_store, jobs, breaker=Breaker(calls_min=2, failure_ratio=0.1))
+    deliveries.endpoints.add(receiver.url)
+    receiver.always["/"] = Say(400)
+    deliveries.publish_many([NewEvent("order.paid", number) for number in range(10)])
+    VirtualWorker(virtual_store, deliveries, time).run(60)
+    jobs.close()
+    assert (len(receiver.got), Queues(virtual_store).breakers()) == (10, [])
+
+
+def test_the_usual_breaker_leaves_a_handful_of_events_to_their_schedule() -> None:
+    assert not ENDPOINT_BREAKER.trips(failures=50, calls=50)
+    assert ENDPOINT_BREAKER.trips(failures=95, calls=100)
+
+
+def test_what_exceeds_an_endpoint_s_rate_limit_waits_and_spends_no_attempt(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback
+) -> None:
+    deliveries.endpoints.add(receiver.url, rate_limit=RateLimit(count=2, per_s=1.0, burst=2))
+    deliveries.publish_many([NewEvent("order.paid", number) for number in range(12)])
+    worker.run(60)
+    times_s = [(got.at_us - receiver.got[0].at_us) / 1e6 for got in receiver.got]
+    assert len(times_s) == 12
+    for start_s in times_s:
+        assert sum(start_s <= at_s < start_s + 1 for at_s in times_s) <= 4
+    assert 4.5 <= times_s[-1] <= 15
+    assert {step["attempt"] for step in deliveries.history(_last_event(receiver)).deliveries[0].events} <= {0, 1}
+
+
+def test_two_processes_share_one_rate_limit(
+    deliveries: Deliveries, virtual_store: Store, time: VirtualTime, receiver: Loopback
+) -> None:
+    deliveries.endpoints.add(receiver.url, rate_limit=RateLimit(count=1, per_s=1.0))
+    other = Deliveries(virtual_store, deliveries.jobs)
+    workers = [VirtualWorker(virtual_store, one, time) for one in (deliveries, other)]
+    for number in range(2):
+        deliveries.publish("order.paid", number)
+        workers[number].turn()
+    assert len(receiver.got) == 1
+
+
+def _last_event(receiver: Loopback) -> str:
+    return receiver.got[-1].headers["webhook-id"]
+
+
+def test_the_two_senders_of_these_tests_say_the_same(receiver: Loopback) -> None:
+    request = Outgoing(url=receiver.url + "/x", headers=(("X-A", "b"),), body=b"{}", timeout_s=5)
+    receiver.always["/x"] = Say(418, {"Retry-After": "7"}, b"tea")
+
+    async def both() -> tuple[Reply, Reply]:
+        send = AiohttpPost()
+        found = await send(request), await asyncio.to_thread(post, request)
+        await send.close()
+        return found
+
+    one, other = asyncio.run(both())
+    assert (one.status, one.headers["Retry-After"], one.body) == (other.status, other.headers["Retry-After"], b"tea")

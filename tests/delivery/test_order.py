@@ -1,0 +1,123 @@
+"""Order: at an endpoint that asks for it, events of one key are sent one after the other, each when the last ended."""
+
+from __future__ import annotations
+
+import threading
+
+from holdfast.delivery import Deliveries, NewEvent
+from holdfast.delivery.endpoint import SCHEDULE_S
+from holdfast.store import Store
+from holdfast.testing import VirtualTime
+from holdfast.testing.processes import wait_until
+from holdfast.worker import Jobs, Worker
+
+from .loopback import Loopback, Say, VirtualWorker, post
+
+
+def bodies(receiver: Loopback) -> list[str]:
+    return [got.body.decode() for got in receiver.got]
+
+
+def test_the_next_event_of_a_key_waits_until_the_one_before_has_come_through(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback
+) -> None:
+    deliveries.endpoints.add(receiver.url, ordered=True)
+    receiver.answers["/"].extend([Say(500), Say(500)])
+    for number in range(4):
+        deliveries.publish("order.changed", number, key="order-7")
+    worker.run()
+    assert bodies(receiver) == ["0", "0", "0", "1", "2", "3"]
+    assert deliveries.undelivered.count() == 0
+
+
+def test_an_event_that_is_given_up_lets_the_next_one_through(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback
+) -> None:
+    deliveries.endpoints.add(receiver.url, ordered=True)
+    receiver.answers["/"].extend([Say(500)] * (len(SCHEDULE_S) + 1) + [Say(400)])
+    for number in range(3):
+        deliveries.publish("order.changed", number, key="order-7")
+    worker.run()
+    assert bodies(receiver) == ["0"] * 5 + ["1", "2"]
+    assert deliveries.undelivered.count() == 2
+
+
+def test_other_keys_other_endpoints_and_events_without_a_key_do_not_wait(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback
+) -> None:
+    deliveries.endpoints.add(receiver.url, ordered=True)
+    deliveries.endpoints.add(receiver.url + "/other", ordered=True)
+    receiver.always["/"] = Say(500)
+    deliveries.publish("order.changed", "stuck", key="order-7")
+    worker.turn()
+    receiver.always["/"] = Say(200)
+    deliveries.publish("order.changed", "next", key="order-7")
+    deliveries.publish("order.changed", "another key", key="order-8")
+    deliveries.publish("order.changed", "no key")
+    worker.turn()
+    assert [got.body for got in receiver.at("/")] == [b'"stuck"', b'"another key"', b'"no key"']
+    assert [got.body for got in receiver.at("/other")] == [b'"stuck"', b'"next"', b'"another key"', b'"no key"']
+
+
+def test_an_endpoint_that_did_not_ask_for_order_gets_everything_at_once(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback
+) -> None:
+    deliveries.endpoints.add(receiver.url)
+    receiver.answers["/"].append(Say(500))
+    for number in range(3):
+        deliveries.publish("order.changed", number, key="order-7")
+    worker.turn()
+    assert bodies(receiver) == ["0", "1", "2"]
+
+
+def test_waiting_in_line_spends_no_attempts(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback, time: VirtualTime
+) -> None:
+    deliveries.endpoints.add(receiver.url, ordered=True, delays_s=[600])
+    receiver.answers["/"].append(Say(500))
+    deliveries.publish("order.changed", 0, key="k")
+    second = deliveries.publish("order.changed", 1, key="k")
+    worker.run(700)
+    (delivery,) = deliveries.history(second.id).deliveries
+    assert (delivery.state, delivery.attempts, bodies(receiver)) == ("complete", 1, ["0", "0", "1"])
+
+
+def test_many_publishers_and_a_real_worker_keep_each_key_in_order(store: Store, receiver: Loopback) -> None:
+    jobs = Jobs(store)
+    deliveries = Deliveries(store, jobs)
+    deliveries.endpoints.add(receiver.url, ordered=True)
+    open_now: dict[str, int] = {}
+    overlapped: list[str] = []
+    lock = threading.Lock()
+
+    def send(request):
+        key = request.body.decode().split(":")[0]
+        with lock:
+            open_now[key] = open_now.get(key, 0) + 1
+            if open_now[key] > 1:
+                overlapped.append(key)
+        try:
+            return post(request)
+        finally:
+            with lock:
+                open_now[key] -= 1
+
+    def publisher(key: str) -> None:
+        for number in range(0, 10, 2):
+            deliveries.publish_many([NewEvent("e", f"{key}:{number + step}", key=key) for step in range(2)])
+
+    threads = [threading.Thread(target=publisher, args=(key,)) for key in "abc"]
+    worker = Worker(store, deliveries.handlers(send), queues=[deliveries.queue(20)])
+    worker.start()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    wait_until(lambda: len(receiver.got) == 30, within_s=30, what="thirty events")
+    worker.stop()
+    worker.join()
+    jobs.close()
+    for key in "abc":
+        mine = [body for body in bodies(receiver) if body.startswith(f'"{key}')]
+        assert mine == [f'"{key}:{number}"' for number in range(10)]
+    assert overlapped == []
