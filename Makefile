@@ -26,7 +26,7 @@ run: $(VENV)/.stamp ## Start everything that exists so far and print its address
 test: $(VENV)/.stamp ## Run the whole test suite
 	@$(VENV)/bin/python -m pytest -n $(WORKERS) $(ARGS)
 
-bench: $(VENV_BENCH)/.stamp ## Measure the guarded call beside its peers
+bench: $(VENV_BENCH)/.stamp ## Measure Holdfast beside its peers, in one table with ratios
 	@$(VENV_BENCH)/bin/python -m bench $(ARGS)
 
 lint: $(VENV)/.stamp ## Check style, format and types

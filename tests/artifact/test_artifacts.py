@@ -47,8 +47,8 @@ def test_the_same_content_again_is_a_success_that_created_nothing(artifacts: Art
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [(SMALL, SMALL[::-1]), (SMALL, SMALL + b"."), (LARGE, LARGE[::-1]), (SMALL, LARGE), (LARGE, b"")],
-    ids=["same size", "longer", "large", "large over small", "empty over large"],
+    [(SMALL, SMALL[::-1]), (LARGE, LARGE[::-1]), (SMALL, LARGE), (LARGE, b"")],
+    ids=["same size", "large", "large over small", "empty over large"],
 )
 def test_other_content_is_a_conflict_and_changes_nothing(artifacts: Artifacts, first: bytes, second: bytes) -> None:
     artifacts.put(NAME, first)
@@ -107,6 +107,17 @@ def test_files_paths_buffers_and_pieces_can_be_put(artifacts: Artifacts, tmp_pat
         "generator": (SMALL[place : place + 1] for place in range(len(SMALL))),
     }
     assert {artifacts.put(name, content).sha256 for name, content in contents.items()} == {sha256(SMALL)}
+
+
+def test_a_buffer_that_its_owner_uses_again_is_stored_as_it_was(artifacts: Artifacts) -> None:
+    def reused() -> Iterator[bytearray]:
+        buffer = bytearray(1_000_000)
+        for number in range(7):
+            buffer[:] = bytes([number]) * 1_000_000
+            yield buffer
+
+    stored = artifacts.put(NAME, reused())  # type: ignore[arg-type]  # a bytearray will do
+    assert artifacts.measure(NAME).sha256 == stored.sha256
 
 
 @pytest.mark.parametrize("content", ["text", 5, None, ["text"], [5]], ids=repr)
@@ -217,7 +228,7 @@ def test_a_prefix_is_whole_parts_of_a_name(artifacts: Artifacts) -> None:
     assert list(artifacts.list("nothing")) == []
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("count", [1, 3, 7])
 def test_pages_hold_each_artifact_once(artifacts: Artifacts, count: int) -> None:
     names = {"a-1", "a/1", "a/2", "a/z/1", "b", "c/é", "c/日本"}
     for name in names:

@@ -78,6 +78,7 @@ def test_an_ordinary_name_is_taken(name: str) -> None:
     assert checked_name(name) == name
 
 
+@pytest.mark.parametrize("url", ["memory"], indirect=True)
 @pytest.mark.parametrize("operation", ["put", "get", "open_stream", "head", "exists", "delete", "measure"])
 @pytest.mark.parametrize("name", ["../escaped", "/escaped", "a\\..\\b", "a\x00"], ids=ascii)
 def test_every_operation_refuses_a_bad_name(artifacts: Artifacts, operation: str, name: str) -> None:
@@ -86,6 +87,7 @@ def test_every_operation_refuses_a_bad_name(artifacts: Artifacts, operation: str
     assert refused.value.code == "ARTIFACT_NAME_INVALID"
 
 
+@pytest.mark.parametrize("url", ["memory"], indirect=True)
 @pytest.mark.parametrize("prefix", ["..", "../a", "/", "a//b"])
 def test_a_bad_prefix_is_refused(artifacts: Artifacts, prefix: str) -> None:
     with pytest.raises(Failure, match="ARTIFACT_NAME_INVALID"):

@@ -53,7 +53,7 @@ def test_one_dead_endpoint_among_ten_does_not_delay_the_others(store: Store, rec
     assert took_s < 20  # far from the minute that the silent one takes for a single request
 
 
-def test_an_endpoint_that_fails_is_trusted_with_one_request_at_a_time(
+def test_events_to_an_endpoint_that_hangs_all_have_their_attempts_and_then_wait_as_dead_letters(
     deliveries: Deliveries, virtual_store: Store, time: VirtualTime
 ) -> None:
     deliveries.endpoints.add("http://dead.example.com/", timeout_s=10.0)

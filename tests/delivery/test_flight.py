@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,7 +44,7 @@ def test_those_who_find_no_room_come_back_one_after_the_other(time: VirtualTime)
     assert flight.enter(1) is None
     turns = [flight.enter(1) for _ in range(5)]
     assert turns == sorted(turns)
-    assert all(later - earlier >= TURN_S_MIN * 0.99 for earlier, later in zip(turns, turns[1:], strict=False))
+    assert all(later - earlier >= TURN_S_MIN * 0.99 for earlier, later in pairwise(turns))
 
 
 def test_a_line_of_any_length_waits_no_longer_than_the_longest_turn(time: VirtualTime) -> None:

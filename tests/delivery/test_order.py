@@ -70,6 +70,17 @@ def test_an_endpoint_that_did_not_ask_for_order_gets_everything_at_once(
     assert bodies(receiver) == ["0", "1", "2"]
 
 
+def test_the_next_one_is_called_the_moment_the_one_before_comes_through(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback
+) -> None:
+    deliveries.endpoints.add(receiver.url, ordered=True)
+    receiver.answers["/"].append(Say(500))
+    for number in range(2):
+        deliveries.publish("order.changed", number, key="order-7")
+    worker.run()
+    assert [got.at_us - receiver.got[0].at_us for got in receiver.got] == [0, 1_000_000, 1_000_000]
+
+
 def test_waiting_in_line_spends_no_attempts(
     deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback, time: VirtualTime
 ) -> None:

@@ -168,9 +168,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("path", ["/json", "/typed"])
 @pytest.mark.parametrize("name", list(HOSTILE))
-def test_json_that_is_not_accepted_never_reaches_the_application(
-    ports: dict[str, int], name: str, path: str
-) -> None:
+def test_json_that_is_not_accepted_never_reaches_the_application(ports: dict[str, int], name: str, path: str) -> None:
     body, reason = HOSTILE[name]
     reply = call(ports["fastapi"], "POST", path, body, content_type="application/json")
     assert code(reply) == (400, "INVALID_JSON")
@@ -178,7 +176,9 @@ def test_json_that_is_not_accepted_never_reaches_the_application(
     assert len(reply.body) < 1_000
 
 
-@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "application/merge-patch+json", "APPLICATION/JSON"])
+@pytest.mark.parametrize(
+    "kind", ["application/json; charset=utf-8", "application/merge-patch+json", "APPLICATION/JSON"]
+)
 def test_json_is_read_under_every_name_it_has(ports: dict[str, int], kind: str) -> None:
     reply = call(ports["fastapi"], "POST", "/size", b'{"a":1,"a":2}', content_type=kind)
     assert code(reply) == (400, "INVALID_JSON")

@@ -79,7 +79,9 @@ def test_the_trace_goes_on_under_a_new_span(port: int, path: str) -> None:
     assert known["request_source"] == "https://shop.example"
 
 
-@pytest.mark.parametrize("parent", ["", "garbage", f"ff-{TRACE}-00f067aa0ba902b7-01", f"00-{'0' * 32}-00f067aa0ba902b7-01"])
+@pytest.mark.parametrize(
+    "parent", ["", "garbage", f"ff-{TRACE}-00f067aa0ba902b7-01", f"00-{'0' * 32}-00f067aa0ba902b7-01"]
+)
 def test_a_broken_trace_is_begun_anew(port: int, parent: str) -> None:
     trace = call(port, "GET", "/context", traceparent=parent).json()["trace_id"]
     assert trace != TRACE

@@ -127,9 +127,7 @@ def ports() -> Iterator[dict[str, int]]:
         "debug": Edge(Starlette(debug=True, routes=starlette_app().routes), catalog=errors),
         "bare": Edge(bare_app, catalog=errors),
         "full": Edge(fastapi_app(), catalog=errors, dialect=Dialect.FULL),
-        "flat": Edge(
-            fastapi_app(), catalog=errors, dialect=Dialect.FLAT, remap={"VALIDATION_ERROR": INVALID_PAYLOAD}
-        ),
+        "flat": Edge(fastapi_app(), catalog=errors, dialect=Dialect.FLAT, remap={"VALIDATION_ERROR": INVALID_PAYLOAD}),
         "litestar": Edge(litestar_app(), catalog=errors),
     }
     with _all_served(edges) as found:
@@ -209,7 +207,8 @@ def test_a_path_that_nobody_serves_is_told_in_the_dialect(ports: dict[str, int],
 
 
 @pytest.mark.parametrize(
-    ("where", "path"), [("fastapi", "/sold-out"), ("inside", "/broken"), ("starlette", "/fine"), ("litestar", "/broken")]
+    ("where", "path"),
+    [("fastapi", "/sold-out"), ("inside", "/broken"), ("starlette", "/fine"), ("litestar", "/broken")],
 )
 def test_a_wrong_method_is_told_in_the_dialect_and_keeps_allow(ports: dict[str, int], where: str, path: str) -> None:
     reply = call(ports[where], "DELETE", path)
@@ -363,5 +362,3 @@ async def test_every_failure_is_told_to_whoever_listens() -> None:
     for path in ("/broken", "/sold-out", "/nowhere", "/fine"):
         await edge({"type": "http", "method": "GET", "path": path, "headers": []}, _nothing, send)
     assert heard == ["INTERNAL_ERROR", "SOLD_OUT", "NOT_FOUND"]
-
-

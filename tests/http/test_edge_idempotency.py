@@ -41,7 +41,18 @@ class Shop:
         self.entered = threading.Event()
         self.app = FastAPI()
         self._keys, self._store = keys, store
-        for path in ("provision", "declined", "busy", "broken", "refused", "large", "empty", "forwarded", "own", "leaky"):
+        for path in (
+            "provision",
+            "declined",
+            "busy",
+            "broken",
+            "refused",
+            "large",
+            "empty",
+            "forwarded",
+            "own",
+            "leaky",
+        ):
             self.app.add_api_route(f"/{path}", getattr(self, path), methods=["POST"])
         self.app.add_api_route("/kinds/{kind}", self.kinds, methods=["POST"])
 

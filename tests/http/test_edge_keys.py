@@ -97,7 +97,9 @@ def test_a_wrong_secret_under_a_known_prefix_is_refused(store: Store) -> None:
     assert refusal(keys, wrong) == "INVALID_API_KEY"  # and not that the key has expired: that is for its owner
 
 
-@pytest.mark.parametrize("text", ["", "hf_", "x" * 5_000, "hf_" + "a" * 31, "hf_" + "a" * 33, "hf_" + "é" * 32, "\udcff"])
+@pytest.mark.parametrize(
+    "text", ["", "hf_", "x" * 5_000, "hf_" + "a" * 31, "hf_" + "a" * 33, "hf_" + "é" * 32, "\udcff"]
+)
 def test_what_is_no_key_is_refused_without_asking_the_store(store: Store, text: str) -> None:
     keys = ApiKeys(store)
     store.close()

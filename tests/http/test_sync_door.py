@@ -104,6 +104,7 @@ def test_a_read_function_cannot_wait_for_the_loop_it_runs_in(upstream: BadUpstre
         client.call(WRITES, "GET", upstream.url("ok"), read=lambda reply: client.send("GET", reply.url))
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # that threads are about is the point
 def test_a_forked_child_has_connections_of_its_own(upstream: BadUpstream) -> None:
     with HttpClient(reach=ANYWHERE).sync as client:
         assert client.send("GET", upstream.url("ok")).ok

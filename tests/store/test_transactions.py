@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -177,18 +179,29 @@ def test_a_child_process_begins_with_connections_of_its_own(store: Store) -> Non
     holder = threading.Thread(target=store.atomic, args=(hold,))
     holder.start()
     assert inside.wait(20)
+    hears, tells = os.pipe()
     child = os.fork()
     if child == 0:
-        # SQLite has one writer at a time, in all processes: the child can only read until the parent has written.
-        status = 1
-        try:
-            status = 0 if names(store) == [] else 2
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        _live_as_child(store, hears)
     leave.set()
     holder.join()
-    assert names(store) == ["parent"]
+    os.write(tells, b"go on")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(hears)
+    os.close(tells)
+    assert names(store) == ["child", "parent"]
+    register(store, "parent again")
+
+
+def _live_as_child(store: Store, hears: int) -> NoReturn:
+    status = 1
+    try:
+        signal.alarm(20)  # a lock that nobody will ever release must not hang the test
+        os.read(hears, 5)
+        register(store, "child")
+        status = 0 if names(store) == ["child", "parent"] else 2
+    finally:
+        os._exit(status)
 
 
 # -- SQLite alone --------------------------------------------------------------------------------------------------

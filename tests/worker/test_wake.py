@@ -15,6 +15,7 @@ import pytest
 from holdfast.store import Engine, Store
 from holdfast.testing.processes import wait_until
 from holdfast.worker import Handlers, Job, Jobs, Worker
+from holdfast.worker import heart as heart_module
 from holdfast.worker import pump as pump_module
 from holdfast.worker.wake import CHANNEL, Listener, Notifier
 
@@ -27,8 +28,9 @@ Work = Callable[..., Worker]
 def idle(monkeypatch: pytest.MonkeyPatch, store: Store, handlers: Handlers, work: Work) -> Worker:
     """A worker that looks by itself once in an hour, and has just looked."""
     monkeypatch.setattr(pump_module, "POLL_S", FAR_S)
+    monkeypatch.setattr(heart_module, "REST_S", FAR_S)
     handlers.handle("k")(lambda job: "done")
-    worker = work()
+    worker = work(lease_s=10 * FAR_S)
     if store.engine is Engine.POSTGRESQL:
         wait_until(lambda: listeners(store) == 1, within_s=PATIENCE_S, what="the worker listens")
     wait_until(lambda: not promising(worker), within_s=PATIENCE_S, what="the worker has found nothing")

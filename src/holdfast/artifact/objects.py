@@ -23,7 +23,7 @@ from holdfast.catalog.failure import Failure
 
 UPLOAD_BYTES = 5 * 1_048_576
 """Up to here one put; from here on parts of this size, the smallest that S3 takes."""
-UPLOADS_AT_ONCE = 12
+UPLOADS_AT_ONCE = 2
 CONNECT_S = 5
 REQUEST_S_MAX = 3_600
 """A request that goes on for longer is cut, also one that keeps moving."""
@@ -108,11 +108,13 @@ class ObjectBackend:
 
     def _upload(self, name: str, place: str, pieces: Iterable[bytes | bytearray | memoryview]) -> None:
         obstore = _obstore()
-        writer = obstore.open_writer(self._store, place, buffer_size=60_000_000, max_concurrency=UPLOADS_AT_ONCE)
+        writer = obstore.open_writer(self._store, place, buffer_size=UPLOAD_BYTES, max_concurrency=UPLOADS_AT_ONCE)
         try:
             for piece in pieces:
+                # A copy: the writer holds on to what it gets, and the caller may use its buffer again.
+                own = bytes(piece)
                 with storage_errors(name):
-                    writer.write(piece)
+                    writer.write(own)
         except BaseException as raised:
             with suppress(Exception):  # told that something was raised, the writer gives its parts up
                 writer.__exit__(type(raised), raised, None)

@@ -24,7 +24,7 @@ from holdfast.delivery.faults import ENDPOINT_DISABLED, EVENT_NOT_FOUND, NO_SECR
 from holdfast.delivery.flight import Flight, Flights
 from holdfast.delivery.known import Known, KnownEndpoints, look
 from holdfast.delivery.publishing import QUEUE
-from holdfast.delivery.signing import HeaderPair, Signer
+from holdfast.delivery.signing import Signer
 from holdfast.lifecycle import Snooze
 from holdfast.policy import Breaker
 from holdfast.store import Tx
@@ -138,8 +138,7 @@ class Deliverer:
             signed = signer.sign(body, event_id=task.event, at_us=now_us(), secrets=known.secrets)
         except ValueError as wrong:
             raise NO_SECRET(endpoint_id=endpoint.id) from wrong
-        own: tuple[HeaderPair, ...] = tuple((name, value.reveal()) for name, value in endpoint.headers.items())
-        headers = (CONTENT_TYPE, AGENT, *own, *signed)
+        headers = (CONTENT_TYPE, AGENT, *known.headers, *signed)
         return Outgoing(url=endpoint.url, headers=headers, body=body, timeout_s=endpoint.timeout_s)
 
     def _succeeded(self, known: Known, flight: Flight, *, took_s: float, generation: int | None) -> Talk:

@@ -30,7 +30,12 @@ TYPE_SHAPE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\Z")
 _PATTERN = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(\.\*)?\Z")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")
 _URL = re.compile(r"https?://[!-~]+\Z")
-RESERVED = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection", "upgrade", "te"})
+RESERVED = re.compile(
+    r"(host|content-length|content-type|transfer-encoding|connection|upgrade|te|user-agent|x-gr-signature"
+    r"|webhook-.*|svix-.*)\Z",
+    re.IGNORECASE,
+)
+"""Headers that the sender or the signature sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +181,7 @@ def _check_url(url: str) -> None:
 def _check_headers(headers: Mapping[str, Secret]) -> None:
     _refuse_unless(len(headers) <= HEADERS_MAX, "headers", f"has at most {HEADERS_MAX} entries")
     for name, value in headers.items():
-        usable = bool(_HEADER_NAME.match(name)) and name.lower() not in RESERVED
+        usable = bool(_HEADER_NAME.match(name)) and not RESERVED.match(name)
         _refuse_unless(usable, "headers", f"cannot set {name!r}")
         text = value.reveal()
         printable = text.isascii() and text.isprintable() and len(text) <= HEADER_CHARS_MAX

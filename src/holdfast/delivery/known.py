@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.base import Secret, monotonic_s
 from holdfast.delivery.endpoint import Endpoint
 from holdfast.delivery.endpoints import show
+from holdfast.delivery.signing import HeaderPair
 from holdfast.store import Tx
 
 FRESH_S = 1.0
@@ -23,11 +24,10 @@ class Known:
 
     endpoint: Endpoint
     closed: bool
-
-    @property
-    def secrets(self) -> list[Secret]:
-        """Those in force, the newest first."""
-        return [held.secret for held in self.endpoint.secrets]
+    secrets: tuple[Secret, ...]
+    """Those in force, the newest first."""
+    headers: tuple[HeaderPair, ...] = field(repr=False)
+    """The endpoint's own."""
 
 
 class KnownEndpoints:
@@ -70,4 +70,10 @@ def look(tx: Tx, endpoint_id: str) -> Known:
         Failure: ENDPOINT_NOT_FOUND.
     """
     breaker = tx.row("delivery.breaker", name=BREAKER + endpoint_id)
-    return Known(show(tx, endpoint_id), breaker is None or breaker[0] == "closed")
+    endpoint = show(tx, endpoint_id)
+    return Known(
+        endpoint,
+        closed=breaker is None or breaker[0] == "closed",
+        secrets=tuple(held.secret for held in endpoint.secrets),
+        headers=tuple((name, value.reveal()) for name, value in endpoint.headers.items()),
+    )

@@ -59,15 +59,18 @@ async def _emit(message: Message) -> None:
 
 def _driven(work: Any, start_response: StartResponse, context: Context) -> Iterator[bytes]:
     """The reply, message by message, as the coroutine makes it."""
+    begun = False
     try:
         while True:
             try:
                 message = context.run(work.send, None)
             except StopIteration:
+                if not begun:
+                    start_response(_status_line(400), [])  # the client left; a server wants an answer all the same
                 return
             if message["type"] == "http.response.start":
-                headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in message["headers"]]
-                start_response(_status_line(message["status"]), headers)
+                begun = True
+                start_response(_status_line(message["status"]), _allowed(message["headers"]))
             elif message["type"] == "http.response.body" and message.get("body"):
                 yield message["body"]
     finally:
@@ -199,6 +202,11 @@ def _scope(environ: Environ) -> Scope:
         "server": (environ.get("SERVER_NAME", ""), int(environ.get("SERVER_PORT") or 0)),
         "holdfast.environ": environ,
     }
+
+
+def _allowed(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
+    """The headers that a WSGI application may set: what is about the connection is for the server alone."""
+    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers if name != b"connection"]
 
 
 def _status_line(status: int) -> str:

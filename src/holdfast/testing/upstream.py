@@ -37,8 +37,8 @@ T = TypeVar("T")
 CALL_S_MAX = 10.0
 ASKED_KEPT_MAX = 1_000
 FILLERS = 3
-TURNS_TO_CLOSE = 4
-"""An aborted connection is gone after as many turns of the loop; one with TLS takes the most."""
+TURNS = 4
+"""After so many turns of the loop a connection has begun, or is gone; one with TLS takes the most."""
 
 
 class BadUpstream:
@@ -59,18 +59,26 @@ class BadUpstream:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-bad-upstream", daemon=True)
 
-    def __enter__(self) -> Self:
+    def start(self) -> Self:
+        """Begin to serve; `with` does the same."""
         self._thread.start()
         self._call(self._serve(self._listener))
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """Cut every connection off and end."""
         self._call(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CALL_S_MAX)
         self._loop.close()
         for filler in self._full:
             filler.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     @property
     def address(self) -> str:
@@ -214,14 +222,19 @@ class BadUpstream:
     async def _end(self) -> None:
         for server in self._servers:
             server.close()
+        await _turns()  # a connection that has just been made begins, so that it can be ended
         for task in tuple(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
         for writer in tuple(self._writers):
             writer.transport.abort()
-        for _ in range(TURNS_TO_CLOSE):
-            await asyncio.sleep(0)
+        await _turns()
+
+
+async def _turns() -> None:
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
 
 
 async def _until_gone(reader: asyncio.StreamReader) -> None:
