@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -42,7 +45,6 @@ def test_keys_and_place_come_from_the_environment_where_the_url_has_none() -> No
     assert location.credentials == Credentials("key", Secret("hidden"), Secret("token"))
     assert (location.region, location.endpoint) == ("eu-2", "http://host:1")
     assert read_location("s3://a:b@bucket?region=x", environment).credentials == Credentials("a", Secret("b"))
-    assert read_location("s3://bucket?anonymous=true", environment).credentials is None
 
 
 def test_no_key_shows_in_what_is_printed() -> None:
@@ -61,6 +63,22 @@ def test_the_signer_stands_where_the_bucket_is() -> None:
     assert read_location("gs://bucket", KEYS).signer() is None
 
 
+WITHOUT_PACKAGE = """
+import sys
+sys.modules["obstore"] = None
+from holdfast.artifact import Artifacts
+Artifacts.open(sys.argv[1]).put("name", b"content")
+Artifacts.open("memory://")
+"""
+
+
+def test_a_folder_needs_no_package_and_the_rest_say_which(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_PACKAGE, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (tmp_path / "name").read_bytes() == b"content"
+    assert 'pip install "holdfast[artifacts]"' in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("url", "told"),
     [
@@ -77,7 +95,8 @@ def test_the_signer_stands_where_the_bucket_is() -> None:
         ("s3://bucket?timeout_s=soon", "positive"),
         ("s3://bucket?bytes_max=nan", "positive"),
         ("s3://bucket?bytes_max=99999999999", "at most"),
-        ("s3://bucket?anonymous=perhaps", "true or false"),
+        ("gs://bucket?anonymous=perhaps", "true or false"),
+        ("s3://bucket?anonymous=true", "no setting"),
         ("s3://bucket?commit=later", "copy or multipart"),
         ("gs://key:hidden@bucket", "only s3"),
         ("gs://bucket?region=x", "no setting"),

@@ -9,7 +9,7 @@ import pytest
 import schemathesis
 from fastapi import FastAPI, Header, Query
 from fastapi import Path as PathPart
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from pydantic import BaseModel, Field
 from schemathesis import GenerationMode
 
@@ -78,7 +78,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_nothing_that_can_be_generated_is_answered_with_a_5xx(operation: Any, mode: Any, address: str) -> None:
     statuses: set[int] = set()
 
-    @settings(max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=20,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     @given(operation.as_strategy(generation_mode=mode))
     def ask(case: Any) -> None:
         reply = case.call(base_url=address)
@@ -89,7 +95,7 @@ def test_nothing_that_can_be_generated_is_answered_with_a_5xx(operation: Any, mo
             told = reply.json()
             assert told["error_code"]
             assert told["message"]
-            assert told["request_id"] == reply.headers["x-request-id"]
+            assert [told["request_id"]] == reply.headers["x-request-id"]
 
     ask()
     assert statuses

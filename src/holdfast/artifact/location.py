@@ -46,7 +46,7 @@ class Commit(StrEnum):
 _SETTINGS = {
     Scheme.FILE: {"bytes_max"},
     Scheme.MEMORY: {"bytes_max"},
-    Scheme.S3: {"bytes_max", "timeout_s", "endpoint", "region", "anonymous", "commit"},
+    Scheme.S3: {"bytes_max", "timeout_s", "endpoint", "region", "commit"},
     Scheme.GCS: {"bytes_max", "timeout_s", "endpoint", "anonymous"},
 }
 
@@ -67,7 +67,7 @@ class Location:
     region: str = ""
     credentials: Credentials | None = None
     anonymous: bool = False
-    """Requests are not signed."""
+    """GCS only: no credentials are sent, and none are looked for."""
     commit: Commit = Commit.COPY
     timeout_s: float = TIMEOUT_S
     """How long the other side may be silent."""
@@ -133,15 +133,14 @@ def _bucket(
     except Failure as refused:
         raise LocationInvalid(f"the prefix cannot be used: {refused.details['reason']}") from None
     s3 = scheme is Scheme.S3
-    anonymous = _switch(settings, "anonymous")
     return Location(
         scheme=scheme,
         bucket=host,
         prefix=prefix,
         endpoint=_endpoint(settings.get("endpoint") or (_first(environment, _ENDPOINTS) if s3 else "")),
         region=(settings.get("region") or _first(environment, _REGIONS) or REGION) if s3 else "",
-        credentials=_credentials(user, environment) if s3 and not anonymous else None,
-        anonymous=anonymous,
+        credentials=_credentials(user, environment) if s3 else None,
+        anonymous=_switch(settings, "anonymous"),
         commit=_commit(settings),
         timeout_s=_number(settings, "timeout_s", TIMEOUT_S),
         bytes_max=_bytes_max(settings, at_most=S3_BYTES_MAX),

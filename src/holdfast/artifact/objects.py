@@ -188,7 +188,6 @@ def _s3_settings(location: Location) -> dict[str, Any]:
     return {
         "region": location.region,
         "endpoint": location.endpoint,
-        "skip_signature": location.anonymous,
         "access_key_id": keys and keys.access_key_id,
         "secret_access_key": keys and keys.secret_access_key.reveal(),
         "session_token": keys and keys.session_token and keys.session_token.reveal(),

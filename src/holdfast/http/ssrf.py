@@ -10,6 +10,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ Lookup = Callable[[str, int], Awaitable[Sequence[str]]]
 URL_CHARS_MAX = 8_192
 HOST_CHARS_MAX = 253
 ADDRESSES_TRIED_MAX = 8
+ADDRESSES_REMEMBERED_MAX = 256
+"""So many texts that have passed are not looked at again."""
 PORT_UNPRIVILEGED = 1_024
 
 # Ports from 1024 on that belong to other protocols, which an HTTP request could be made to speak; browsers agree.
@@ -90,6 +93,7 @@ ANYWHERE = Reach(public_only=False)
 """For addresses that come from your own configuration."""
 
 
+@lru_cache(ADDRESSES_REMEMBERED_MAX)
 def checked(address: str | URL, reach: Reach) -> URL:
     """The URL, if it may be called as far as its text tells; what its name leads to is checked when connecting.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,7 @@ def open_session(reach: Reach, pool: Pool, tls: SSLContext | None, lookup: Looku
     )
 
 
+@lru_cache(64)
 def phases(timeouts: Timeouts) -> aiohttp.ClientTimeout:
     """The same for aiohttp; the total is kept by the client, because aiohttp rounds it up to whole seconds."""
     return aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s, sock_read=timeouts.read_s, ceil_threshold=inf)
