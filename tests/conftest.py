@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from holdfast.store import Store
 from holdfast.testing.postgres import PostgresAddress
 
-pytest_plugins = ("holdfast.testing.pytest_postgres",)
+pytest_plugins = ("holdfast.testing.pytest_postgres", "holdfast.testing.pytest_s3")
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("holdfast", deadline=None, print_blob=True)
+settings.load_profile("holdfast")
 
 ENGINES = ("sqlite", "postgresql")
 TEMPLATE = "holdfast_template"

@@ -9,7 +9,6 @@ import pytest
 
 from holdfast.artifact import Artifacts
 from holdfast.testing.gcs import GcsStandIn, gcs_standin
-from holdfast.testing.pytest_s3 import s3, s3_bucket, s3_url  # noqa: F401 - fixtures, here for the tests of this folder alone
 
 STORAGES = ("folder", "memory", "s3", "gcs")
 

@@ -47,8 +47,18 @@ class Member:
         self.paused = False
 
     def stop(self) -> None:
-        """SIGTERM: finish what runs."""
-        self.child.end((signal.SIGTERM, signal.SIGKILL), each_s=END_S)
+        """SIGTERM: finish what runs, and go.
+
+        Raises:
+            TimeoutError: it did not; where it stood is in its log.
+        """
+        os.kill(self.pid, signal.SIGTERM)
+        try:
+            wait_until(lambda: not self.running, within_s=END_S, what=f"worker {self.pid} has ended in order")
+        except TimeoutError:
+            os.kill(self.pid, signal.SIGUSR1)
+            raise
+        self.wait()
 
     def wait(self, within_s: float = END_S) -> None:
         self.child.wait(within_s)
@@ -79,9 +89,10 @@ class Fleet:
 
     def stop_workers(self) -> None:
         """End them in order."""
-        for member in self.workers():
+        living = self.workers()
+        for member in living:
             os.kill(member.pid, signal.SIGTERM)
-        for member in self.workers():
+        for member in living:
             member.stop()
 
     def acknowledged_ids(self) -> dict[int, str]:

@@ -15,7 +15,7 @@ from holdfast.worker import Jobs, NewJob
 from .accounts import books, rows
 from .fleet import Fleet, Member
 
-LEASE_S = 2.0
+LEASE_S = 1.5
 DAY_US = 86_400 * 1_000_000
 WITHIN_S = 30.0
 LIBRARY = "vendor/libfaketime/src/libfaketime.so.1"
@@ -48,20 +48,17 @@ def test_a_worker_whose_clock_is_a_day_off_steals_nothing_and_loses_nothing(
     fleet = postgres_fleet
     store = Store.open(fleet.url)
     jobs = Jobs(store)
-    healthy = fleet.worker(lease_s=LEASE_S, concurrency=8)
+    healthy = fleet.worker(lease_s=LEASE_S, queue="healthy")
+    skewed = fleet.worker(environment=shifted(shift), lease_s=LEASE_S, queue="skewed")
     wait_for_worker(fleet, healthy)
-    # They run for longer than the lease, so each of them would be stolen by a thief who reads his own clock.
-    long = {one.id for one in jobs.enqueue_many([NewJob(kind="plain", payload={"before_ms": 4_500})] * 8)}
-    held = "SELECT count(*) FROM job WHERE state = 'processing'"
-    wait_until(lambda: rows(fleet.url, held) == [(8,)], within_s=WITHIN_S, what="the healthy worker holds them")
-
-    skewed = fleet.worker(environment=shifted(shift), lease_s=LEASE_S, concurrency=8)
     skewed_id = wait_for_worker(fleet, skewed)
     assert id_time_us(skewed_id) - now_us(fleet) == pytest.approx(off_us, abs=3_600 * 1_000_000)
-    # The healthy worker is full: these are the skewed one's, and last long enough to be stolen in turn.
-    later = {one.id for one in jobs.enqueue_many([NewJob(kind="plain", payload={"before_ms": 3_000})] * 4)}
+    # They run for longer than the lease, so each would be stolen by a thief who reads his own clock.
+    payload = {"before_ms": int(LEASE_S * 1_500)}
+    mine = {one.id for one in jobs.enqueue_many([NewJob(kind="plain", queue="healthy", payload=payload)] * 4)}
+    theirs = {one.id for one in jobs.enqueue_many([NewJob(kind="plain", queue="skewed", payload=payload)] * 4)}
     wait_until(
-        lambda: rows(fleet.url, "SELECT count(*) FROM job WHERE state = 'complete'") == [(12,)],
+        lambda: rows(fleet.url, "SELECT count(*) FROM job WHERE state = 'complete'") == [(8,)],
         within_s=WITHIN_S,
         what="all are complete",
     )
@@ -73,10 +70,10 @@ def test_a_worker_whose_clock_is_a_day_off_steals_nothing_and_loses_nothing(
     kept = books(fleet.url)
     assert 0 < lease_us <= LEASE_S * 1_000_000
     assert kept.complaints() == []
-    assert kept.verbs == {"enqueued": 12, "claimed": 12, "finished": 12}
+    assert kept.verbs == {"enqueued": 8, "claimed": 8, "finished": 8}
     done_by = dict(rows(fleet.url, "SELECT job_id, process FROM effect"))
-    assert {done_by[job_id] for job_id in long} == {healthy.pid}
-    assert {done_by[job_id] for job_id in later} == {skewed.pid}
+    assert {done_by[job_id] for job_id in mine} == {healthy.pid}
+    assert {done_by[job_id] for job_id in theirs} == {skewed.pid}
 
 
 @pytest.mark.timeout(60)
@@ -86,14 +83,13 @@ def test_the_jobs_of_a_killed_worker_come_back_in_time_though_the_clock_of_the_o
     fleet = postgres_fleet
     store = Store.open(fleet.url)
     jobs = Jobs(store)
-    skewed = fleet.worker(environment=shifted("-1d"), lease_s=LEASE_S)
+    skewed = fleet.worker(environment=shifted("-1d"), lease_s=LEASE_S, queue="skewed")
+    doomed = fleet.worker(lease_s=LEASE_S, queue="doomed")
     wait_for_worker(fleet, skewed)
-    doomed = fleet.worker(lease_s=LEASE_S)
     wait_for_worker(fleet, doomed)
-    # Too many for one of them.
-    jobs.enqueue_many([NewJob(kind="plain", payload={"before_ms": 600_000})] * 8)
+    jobs.enqueue_many([NewJob(kind="plain", queue="doomed", payload={"before_ms": 600_000})] * 4)
     held = "SELECT count(*) FROM job WHERE state = 'processing'"
-    wait_until(lambda: rows(fleet.url, held) == [(8,)], within_s=WITHIN_S, what="both hold four")
+    wait_until(lambda: rows(fleet.url, held) == [(4,)], within_s=WITHIN_S, what="it holds four")
     doomed.kill()
     killed_us = now_us(fleet)
     back = "SELECT count(*) FROM journal WHERE verb = 'reclaimed'"

@@ -16,7 +16,7 @@ from .fleet import Fleet, Member
 
 LEASE_S = 2.0
 WORKERS = 4
-CHAOS_S = 8.0
+CHAOS_S = 7.0
 SETTLE_S = 45.0
 ENQUEUE = {"count": 1_000, "pause_ms": 3, "kinds": ["once", "plain", "coroutine"], "waits_ms": [0, 10, 40, 120]}
 

@@ -17,7 +17,7 @@ from .accounts import books, make_effect_table, rows
 from .fleet import Fleet
 
 LEASE_S = 2.0
-COUNT = 400
+COUNT = 300
 WITHIN_S = 40.0
 ENDINGS: dict[str, Callable[[PostgresServer], None]] = {
     "stopped": PostgresServer.stop,
@@ -40,7 +40,7 @@ def test_workers_outlive_a_server_that_stops_and_one_that_is_killed(tmp_path: Pa
         fleet = Fleet(tmp_path, url)
         try:
             workers = [fleet.worker(lease_s=LEASE_S, concurrency=6) for _ in range(2)]
-            enqueuer = fleet.enqueuer(count=COUNT, pause_ms=15, kinds=["once", "plain"], waits_ms=[0, 5, 50])
+            enqueuer = fleet.enqueuer(count=COUNT, pause_ms=12, kinds=["once", "plain"], waits_ms=[0, 5, 50])
             wait_until(lambda: finished(url) > 10, within_s=WITHIN_S, what="they work")
             for name, end in ENDINGS.items():
                 end(server)

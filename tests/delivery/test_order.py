@@ -93,6 +93,16 @@ def test_waiting_in_line_spends_no_attempts(
     assert (delivery.state, delivery.attempts, bodies(receiver)) == ("complete", 1, ["0", "0", "1"])
 
 
+def test_events_of_several_keys_in_one_call_keep_the_order_of_each_key(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback
+) -> None:
+    deliveries.endpoints.add(receiver.url, ordered=True)
+    deliveries.publish_many([NewEvent("e", f"{key}{number}", key=key) for number in range(3) for key in "zba"])
+    worker.run()
+    for key in "zba":
+        assert [body for body in bodies(receiver) if key in body] == [f'"{key}{number}"' for number in range(3)]
+
+
 def test_many_publishers_and_a_real_worker_keep_each_key_in_order(store: Store, receiver: Loopback) -> None:
     jobs = Jobs(store)
     deliveries = Deliveries(store, jobs)

@@ -60,9 +60,11 @@ def test_no_reply_breaks_the_reader(status: int, kind: bytes, body: bytes) -> No
 
 @pytest.mark.parametrize(
     "field",
-    ["password", "user.passwordRepeat", "apiKey", "api_key", "X-Api-Key", "access_token", "client-secret", "card.cvv", "pin",
-     "Authorization", "privateKey", "new_passphrase", "otp", "session_cookie"],
-)  # fmt: skip
+    [
+        *("password", "user.passwordRepeat", "apiKey", "api_key", "X-Api-Key", "access_token", "client-secret"),
+        *("card.cvv", "pin", "Authorization", "privateKey", "new_passphrase", "otp", "session_cookie"),
+    ],
+)
 def test_a_secret_is_known_by_its_name(field: str) -> None:
     assert is_secret(field)
 

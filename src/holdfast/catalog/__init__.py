@@ -8,6 +8,7 @@ from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier, Reader, Re
 from holdfast.catalog.context import Context, continued, current_context, enriched, new_request_id, obfuscated
 from holdfast.catalog.core import CORE
 from holdfast.catalog.durable import COMMIT_UNKNOWN
+from holdfast.catalog.edge_faults import ADDRESS_REFUSED, REDIRECT_REFUSED, RESPONSE_TOO_LARGE
 from holdfast.catalog.failure import Failure
 from holdfast.catalog.fault import Blame, Fault, FaultInvalid, RetryRule, Severity
 from holdfast.catalog.network import NETWORK_CODES, Wrapper
@@ -27,11 +28,14 @@ __getattr__ = lazily(
 )
 
 __all__ = [
+    "ADDRESS_REFUSED",
     "COMMIT_UNKNOWN",
     "CORE",
     "DEFAULT_CLASSIFIER",
     "DEFAULT_STATUSES",
     "NETWORK_CODES",
+    "REDIRECT_REFUSED",
+    "RESPONSE_TOO_LARGE",
     "Blame",
     "Catalog",
     "Classifier",

@@ -113,7 +113,7 @@ def _enqueue(tx: Tx, jobs: Jobs, rows: Sequence[Row]) -> dict[str, list[str]]:
     pairs = [(row, to) for row in rows for to in receivers[row[1]] if wants(to.event_types, row[2])]
     if not pairs:
         return {}
-    positions = [_position(tx, row, to) for row, to in pairs]
+    positions = _positions(tx, pairs)
     asked = [_job(row, to, place) for (row, to), place in zip(pairs, positions, strict=True)]
     made = jobs.enqueue_many(asked, tx=tx)
     plan = []
@@ -132,13 +132,16 @@ def _receivers(tx: Tx, tenant: str) -> list[_Receiver]:
     ]
 
 
-def _position(tx: Tx, row: Row, to: _Receiver) -> int | None:
-    """The event's place in the line of its key; None where there is no line."""
-    if not to.ordered or row[3] is None:
-        return None
-    found = tx.row("delivery.line_up", endpoint_id=to.id, order_key=row[3])
-    assert found is not None
-    return int(found[0])
+def _positions(tx: Tx, pairs: Sequence[tuple[Row, _Receiver]]) -> list[int | None]:
+    """The events' places in the lines of their keys; None where there is no line."""
+    places: list[int | None] = [None] * len(pairs)
+    lined = [(to.id, row[3], number) for number, (row, to) in enumerate(pairs) if to.ordered and row[3] is not None]
+    # Everybody lines up in the same order, so that two who publish at once never wait for each other crosswise.
+    for endpoint_id, order_key, number in sorted(lined):
+        found = tx.row("delivery.line_up", endpoint_id=endpoint_id, order_key=order_key)
+        assert found is not None
+        places[number] = int(found[0])
+    return places
 
 
 def _job(row: Row, to: _Receiver, position: int | None) -> NewJob:

@@ -63,7 +63,7 @@ class Edge:
             dialect: how failures are written, unless a request accepts `application/problem+json` by name.
             remap: a code of the edge, and the fault that stands for it here: `{"VALIDATION_ERROR": INVALID_PAYLOAD}`.
             classifier: what undeclared exceptions mean; without one they are all INTERNAL_ERROR.
-            body: what bodies may be; None guards none.
+            body: what bodies may be; None guards none but those that come with an idempotency key.
             on_failure: told of every failure that is answered, for metrics and logs.
         """
         self.app = app
@@ -104,7 +104,7 @@ class Edge:
         except Exception as error:
             if exchange.begun:
                 raise  # the reply is on its way: the server closes the connection
-            await self._failed(exchange, error)
+            await exchange.fail(error)
         finally:
             leave(token)
         return None
@@ -145,36 +145,22 @@ class Edge:
         if limits is not None and limits.late:
             await rate.count(exchange, limits.late)
 
-    async def _failed(self, exchange: Exchange, error: Exception) -> None:
-        await exchange.fail(error)
-        failure = exchange.failure
-        if (
-            failure is not None
-            and failure.__cause__ is not None
-            and failure.fault is self.voice.fault("INTERNAL_ERROR")
-        ):
-            import logging  # loaded when first needed: most programs that meet this have loaded it
-
-            logging.getLogger("holdfast.http").error(
-                "%s of request %s", failure.code, failure.context.request_id, exc_info=failure.__cause__
-            )
-
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A WebSocket is asked for its key and counted when it opens; what comes after is not ours to read."""
         if scope["type"] != "websocket" or not self._careful:
             return await self.app(scope, receive, send)
-        exchange = Exchange(scope, send, self.voice, [])
         scope.setdefault(REQUEST_ID_KEY, request_id(None))
         token = enter(scope)
         try:
-            await self._admit(exchange)
+            await self._admit(Exchange(scope, send, self.voice, []))
         except Failure as failure:
             await receive()
             await send({"type": "websocket.close", "code": POLICY_VIOLATED, "reason": failure.code})
-            return None
+        else:
+            await self.app(scope, receive, send)
         finally:
             leave(token)
-        return await self.app(scope, receive, send)
+        return None
 
 
 def _with(given: dict[bytes, bytes] | None, name: bytes, value: bytes) -> dict[bytes, bytes]:

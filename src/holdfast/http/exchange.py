@@ -70,6 +70,7 @@ class Exchange:
     async def answer(self, failure: Failure, headers: Headers | None = None) -> None:
         """Answer with this failure."""
         self.failure = failure
+        self.voice.tell(failure)
         await self.say(self.voice.write(failure, self.scope), headers or [])
 
     async def say(self, written: Written, headers: Headers) -> None:

@@ -1,6 +1,7 @@
 """The error replies that frameworks make by themselves, read from outside: FastAPI, Starlette, Litestar, Flask, Django.
 
-A body that the application wrote on purpose is none of these, and stays as it is.
+A body that the application wrote on purpose is none of these, and stays as it is; plain text alone cannot be told
+from Starlette's own, and counts as a sentence.
 """
 
 from __future__ import annotations

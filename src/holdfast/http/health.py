@@ -55,8 +55,12 @@ class Health:
 
     async def report(self) -> dict[str, Any]:
         """Every check and how it ended: `status` is `ok`, `degraded` or `down`."""
-        if self._known is None or monotonic_s() >= self._known[0]:
-            self._known = monotonic_s() + REMEMBERED_S, await self._checked()
+        until_s = monotonic_s() + REMEMBERED_S
+        if self._known is None:
+            self._known = until_s, await self._checked()
+        elif monotonic_s() >= self._known[0]:
+            self._known = until_s, self._known[1]  # for those who ask while the checks run
+            self._known = until_s, await self._checked()
         found = self._known[1]
         bad = {name: self.checks[name].vital for name, one in found.items() if one["status"] != "ok"}
         status = "down" if self.stopping or any(bad.values()) else "degraded" if bad else "ok"

@@ -39,6 +39,7 @@ POLL_S_MAX = 1.0
 Derive = Callable[[Scope, Json | bytes], str | None]
 """The key of a request that brings none, from its scope and its body (JSON where it is JSON); None is no key."""
 
+_BY_SERVER = frozenset({"http.response.pathsend", "http.response.zerocopysend"})
 _created: ContextVar[dict[str, str] | None] = ContextVar("holdfast_created", default=None)
 
 
@@ -135,6 +136,7 @@ async def _work(keys: Keys, started: Started, exchange: Exchange, receive: Recei
     try:
         with keys.held(started), under_key(started.key):
             exchange.scope[STARTED_KEY] = started
+            _forbid_files(exchange.scope)
             try:
                 await app(exchange.scope, receive, exchange.send)
                 await exchange.end()
@@ -149,6 +151,13 @@ async def _work(keys: Keys, started: Started, exchange: Exchange, receive: Recei
         exchange.onward = captured.onward
     if late is not None:
         raise late
+
+
+def _forbid_files(scope: Scope) -> None:
+    """What the server would send by itself could not be kept."""
+    extensions = scope.get("extensions")
+    if extensions:
+        scope["extensions"] = {name: given for name, given in extensions.items() if name not in _BY_SERVER}
 
 
 def _asked(rule: Idempotency, key: str, scope: Scope) -> dict[str, str]:

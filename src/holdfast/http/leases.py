@@ -89,6 +89,7 @@ class Leases:
         self._store = store
         self._batch_max = max(1, min(rate.burst // BURST_SHARE, BATCH_MAX))
         self._pools: dict[str, _Pool] = {}
+        self._changing = threading.Lock()
         self._leases = 0
 
     def quick(self, subject: str) -> Taken | Limited | None:
@@ -167,11 +168,12 @@ class Leases:
 
     def _pool(self, subject: str) -> _Pool:
         pool = self._pools.get(subject)
-        if pool is None:
+        if pool is not None:
+            return pool
+        with self._changing:
             while len(self._pools) >= SUBJECTS_MAX:
-                self._pools.pop(next(iter(self._pools)), None)
-            pool = self._pools.setdefault(subject, _Pool(Bucket(self.rate)))
-        return pool
+                del self._pools[next(iter(self._pools))]
+            return self._pools.setdefault(subject, _Pool(Bucket(self.rate)))
 
     def _prune_now_and_then(self) -> None:
         self._leases += 1

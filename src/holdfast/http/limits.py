@@ -72,6 +72,8 @@ class RateRule:
     by: By
     when: Callable[[Scope], bool] | None = None
     """Which requests it is about; None is all of them."""
+    after_key: bool = False
+    """Set where `by` is a function of yours that asks for the identity; `by_key` and `by_tenant` need not say it."""
 
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):
@@ -80,7 +82,7 @@ class RateRule:
     @property
     def identified(self) -> bool:
         """Whether it can be asked only when the API key is known."""
-        return self.by in (by_key, by_tenant)
+        return self.after_key or self.by in (by_key, by_tenant)
 
 
 class RateLimits:

@@ -69,6 +69,8 @@ class Voice:
 
     def read(self, error: Exception, scope: Scope) -> tuple[Failure, Headers]:
         """The failure that an exception is, and the headers it brings along."""
+        while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]  # a task group stands around what really happened
         if isinstance(error, Failure):
             return self._ours(error), []
         names = {f"{kind.__module__}.{kind.__qualname__}": kind for kind in type(error).__mro__}
@@ -83,9 +85,19 @@ class Voice:
             failure = None if failure.code == "UNKNOWN" else failure
         if failure is None:
             failure = self.fault("INTERNAL_ERROR")()
+            _log("%s of request %s", failure.code, failure.context.request_id, error=error)
         if failure.__cause__ is None:
             failure.__cause__ = error
         return failure, headers
+
+    def tell(self, failure: Failure) -> None:
+        """Tell whoever listens; a listener that fails must not cost the client its answer."""
+        if self._on_failure is None:
+            return
+        try:
+            self._on_failure(failure)
+        except Exception as broken:  # noqa: BLE001 - as said
+            _log("on_failure failed with %s", failure.code, error=broken)
 
     def read_reply(self, status: int, headers: Headers, body: bytes, scope: Scope) -> Failure | None:
         """The failure that a framework's own error reply is; None when the application wrote it."""
@@ -102,8 +114,6 @@ class Voice:
 
     def write(self, failure: Failure, scope: Scope) -> Written:
         """The failure in the dialect that the setting or the request asks for."""
-        if self._on_failure is not None:
-            self._on_failure(failure)
         rendered = render(failure, self.dialect(scope))
         headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in rendered.headers]
         headers += [
@@ -179,6 +189,12 @@ class Voice:
 def without_body(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """The headers that stay when the body is replaced: Allow, cookies, everything that does not describe it."""
     return [(name, value) for name, value in headers if name.lower() not in _DESCRIBE_BODY]
+
+
+def _log(text: str, *facts: object, error: BaseException) -> None:
+    import logging  # loaded when first needed: most programs that come here have loaded it
+
+    logging.getLogger("holdfast.http").error(text, *facts, exc_info=error)
 
 
 def _phrase(status: int) -> str:

@@ -220,9 +220,13 @@ class BadUpstream:
                 return
 
     async def _end(self) -> None:
+        # A server that is closed forgets a connection which it has accepted and not begun; so first it stops accepting.
+        for server in self._servers:
+            for listener in server.sockets:
+                self._loop.remove_reader(listener.fileno())
+        await _turns()
         for server in self._servers:
             server.close()
-        await _turns()  # a connection that has just been made begins, so that it can be ended
         for task in tuple(self._tasks):
             task.cancel()
         if self._tasks:

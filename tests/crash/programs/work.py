@@ -8,6 +8,7 @@ A payload's `before_ms` and `after_ms` are waited out around the effect, so that
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ from typing import Any
 from holdfast.base import REAL
 from holdfast.policy import Backoff, Retry
 from holdfast.store import Store, Tx
-from holdfast.worker import Handlers, Job, QueueSettings, Worker
+from holdfast.worker import DEFAULT_QUEUE, Handlers, Job, QueueSettings, Worker
 
 SOON = Retry(attempts=3, attempts_unknown=3, backoff=Backoff.listed(0.1, 0.2))
 
@@ -78,11 +79,12 @@ def main(url: str, settings: dict[str, Any]) -> None:
     worker = Worker(
         store,
         handlers_on(store),
-        queues=[QueueSettings(concurrency=settings.get("concurrency", 4))],
+        queues=[QueueSettings(settings.get("queue", DEFAULT_QUEUE), settings.get("concurrency", 4))],
         lease_s=settings.get("lease_s", 2.0),
         grace_s=settings.get("grace_s", 10.0),
     )
     signal.signal(signal.SIGTERM, lambda *_: worker.stop())
+    faulthandler.register(signal.SIGUSR1)  # where everyone stands, should it not stop
     worker.run()
     store.close()
 
