@@ -32,18 +32,22 @@ class Member:
     def running(self) -> bool:
         return self.child.running()
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless the process has ended: then its id may be someone else's."""
+        if self.running:
+            os.kill(self.pid, number)
+
     def kill(self) -> None:
         """SIGKILL: no last word."""
         self.child.kill()
 
     def pause(self) -> None:
         """Let it stand still, as a virtual machine that is moved does."""
-        os.kill(self.pid, signal.SIGSTOP)
+        self.signal(signal.SIGSTOP)
         self.paused = True
 
     def go_on(self) -> None:
-        if self.running:
-            os.kill(self.pid, signal.SIGCONT)
+        self.signal(signal.SIGCONT)
         self.paused = False
 
     def stop(self) -> None:
@@ -52,11 +56,11 @@ class Member:
         Raises:
             TimeoutError: it did not; where it stood is in its log.
         """
-        os.kill(self.pid, signal.SIGTERM)
+        self.signal(signal.SIGTERM)
         try:
             wait_until(lambda: not self.running, within_s=END_S, what=f"worker {self.pid} has ended in order")
         except TimeoutError:
-            os.kill(self.pid, signal.SIGUSR1)
+            self.signal(signal.SIGUSR1)
             raise
         self.wait()
 
@@ -91,7 +95,7 @@ class Fleet:
         """End them in order."""
         living = self.workers()
         for member in living:
-            os.kill(member.pid, signal.SIGTERM)
+            member.signal(signal.SIGTERM)
         for member in living:
             member.stop()
 

@@ -120,7 +120,11 @@ def test_what_nobody_tells_is_found_by_looking(
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_listener_that_was_cut_off_listens_again(store: Store, jobs: Jobs, idle: Worker) -> None:
     with store.database.single() as execute:
-        execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN %%'", {})
+        execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND query LIKE 'LISTEN %%'",
+            {},
+        )
     wait_until(lambda: listeners(store) == 0, within_s=PATIENCE_S, what="it is cut off")
     wait_until(lambda: listeners(store) == 1, within_s=PATIENCE_S, what="it listens again")
     assert jobs.wait(jobs.enqueue("k").id, PATIENCE_S) == "done"

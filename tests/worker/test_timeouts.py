@@ -1,0 +1,161 @@
+"""Time limits: a handler that takes too long is settled without it, whether it blocks or is a coroutine."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.base import World, replaced
+from holdfast.catalog import current_context
+from holdfast.catalog.core import DEADLINE_EXCEEDED
+from holdfast.policy import NEVER, Backoff, Retry, left_s
+from holdfast.testing.processes import wait_until
+from holdfast.worker import Handlers, Job, Jobs, Worker
+from holdfast.worker.attempt import attempt
+
+PATIENCE_S = 30.0
+AT_ONCE = Retry(attempts=3, backoff=Backoff.constant(0))
+Work = Callable[..., Worker]
+
+
+def outcome(jobs: Jobs, job_id: str) -> dict[str, Any]:
+    """The job, once it has ended."""
+    wait_until(
+        lambda: jobs.show(job_id)["state"] in {"complete", "failed"}, within_s=PATIENCE_S, what="the job has ended"
+    )
+    return jobs.show(job_id)
+
+
+def verbs_of(jobs: Jobs, job_id: str) -> list[str]:
+    return [event["verb"] for event in jobs.history(job_id)]
+
+
+def test_a_blocking_handler_that_runs_out_of_time_is_left_behind(jobs: Jobs, handlers: Handlers, work: Work) -> None:
+    release, runs = threading.Event(), []
+
+    @handlers.handle("k", timeout_s=0.05, retry=NEVER)
+    def hanging(job: Job) -> str:
+        runs.append(job.attempt)
+        assert release.wait(PATIENCE_S)
+        return "too late"
+
+    @handlers.handle("other")
+    def other(job: Job) -> str:
+        return "served"
+
+    work(concurrency=1, lease_s=1.0)
+    made = jobs.enqueue("k")
+    shown = outcome(jobs, made.id)
+    assert (shown["state"], shown["error_code"]) == ("failed", "JOB_TIMEOUT")
+    assert "0.05 s" in shown["error_technical"]
+    # The thread still hangs, and yet there is room.
+    assert jobs.wait(jobs.enqueue("other").id, PATIENCE_S) == "served"
+    release.set()
+    assert jobs.wait(jobs.enqueue("other").id, PATIENCE_S) == "served"
+    assert jobs.show(made.id)["state"] == "failed"
+    assert verbs_of(jobs, made.id) == ["enqueued", "claimed", "failed"]
+
+
+def test_a_job_that_runs_again_while_its_old_thread_still_hangs_is_settled_by_the_new_one(
+    jobs: Jobs, handlers: Handlers, work: Work
+) -> None:
+    release, second = threading.Event(), threading.Event()
+
+    @handlers.handle("k", timeout_s=0.3, retry=AT_ONCE)
+    def hanging(job: Job) -> str:
+        if job.attempt == 1:
+            assert release.wait(PATIENCE_S)
+            return "old"
+        # The old thread ends while this one runs.
+        release.set()
+        second.set()
+        return "new"
+
+    work(concurrency=2, lease_s=1.0)
+    made = jobs.enqueue("k")
+    assert jobs.wait(made.id, PATIENCE_S) == "new"
+    assert second.is_set()
+    assert verbs_of(jobs, made.id) == ["enqueued", "claimed", "retried", "claimed", "finished"]
+
+
+def test_a_coroutine_that_runs_out_of_time_is_cancelled(jobs: Jobs, handlers: Handlers, work: Work) -> None:
+    cleaned = threading.Event()
+
+    @handlers.handle("k", retry=NEVER)
+    async def hanging(job: Job) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.set()
+
+    work()
+    shown = outcome(jobs, jobs.enqueue("k", timeout_s=0.05).id)
+    assert shown["error_code"] == "JOB_TIMEOUT"
+    assert cleaned.is_set()
+
+
+def test_a_timeout_of_the_handlers_own_is_not_the_jobs(jobs: Jobs, handlers: Handlers, work: Work) -> None:
+    @handlers.handle("k", timeout_s=60, retry=NEVER)
+    async def hanging(job: Job) -> None:
+        async with asyncio.timeout(0.01):
+            await asyncio.Event().wait()
+
+    work()
+    assert outcome(jobs, jobs.enqueue("k").id)["error_code"] == "NETWORK_TIMEOUT"
+
+
+def test_a_handler_knows_how_much_time_is_left(jobs: Jobs, handlers: Handlers, work: Work) -> None:
+    @handlers.handle("k", timeout_s=60)
+    def looking(job: Job) -> list[bool]:
+        return [50 < left_s() <= 60]
+
+    work()
+    assert jobs.wait(jobs.enqueue("k").id, PATIENCE_S) == [True]
+
+
+def claimed_job(**facts: Any) -> Job:
+    known: dict[str, Any] = {
+        "id": "j",
+        "token": 1,
+        "queue": "default",
+        "kind": "k",
+        "text": "null",
+        "attempt": 1,
+        "attempt_count": 1,
+        "attempts_max": None,
+        "code_counts": None,
+        "timeout_us": None,
+        "claimed_us": 1,
+        "tenant": "",
+        "trace": None,
+        "worker": "w",
+    }
+    return Job(**{**known, **facts})
+
+
+def test_a_deadline_that_the_job_itself_set_is_a_timeout_and_is_retried(handlers: Handlers) -> None:
+    passing = [0.0]
+
+    @handlers.handle("k", timeout_s=5)
+    def slow(job: Job) -> None:
+        passing[0] += 6
+        raise DEADLINE_EXCEEDED(link="bank", left_s=0)
+
+    with replaced(World(monotonic_s=lambda: passing[0])):
+        settlement = attempt(handlers.get("k"), claimed_job())
+    assert settlement is not None
+    assert not isinstance(settlement, tuple)
+    assert (settlement.verb, settlement.code) == ("retry", "JOB_TIMEOUT")
+
+
+def test_the_trace_of_the_enqueuer_is_the_trace_of_the_handler(handlers: Handlers) -> None:
+    seen: list[str | None] = []
+
+    @handlers.handle("k")
+    def looking(job: Job) -> None:
+        seen.append(current_context().trace_id)
+
+    attempt(handlers.get("k"), claimed_job(trace="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"))
+    assert seen == ["4bf92f3577b34da6a3ce929d0e0e4736"]
