@@ -57,8 +57,12 @@ class Member:
             TimeoutError: it did not; where it stood is in its log.
         """
         self.signal(signal.SIGTERM)
+        self.stopped()
+
+    def stopped(self) -> None:
+        """Wait until it has gone by itself; a second SIGTERM would tell it to hurry."""
         try:
-            wait_until(lambda: not self.running, within_s=END_S, what=f"worker {self.pid} has ended in order")
+            wait_until(lambda: not self.running, within_s=END_S, what=f"process {self.pid} has ended in order")
         except TimeoutError:
             self.signal(signal.SIGUSR1)
             raise
@@ -97,7 +101,7 @@ class Fleet:
         for member in living:
             member.signal(signal.SIGTERM)
         for member in living:
-            member.stop()
+            member.stopped()
 
     def acknowledged_ids(self) -> dict[int, str]:
         """Every number that an enqueuer was told is safe, and its job."""

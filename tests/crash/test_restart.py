@@ -17,7 +17,7 @@ from .accounts import books, make_effect_table, rows
 from .fleet import Fleet
 
 LEASE_S = 2.0
-COUNT = 300
+COUNT = 200
 WITHIN_S = 40.0
 ENDINGS: dict[str, Callable[[PostgresServer], None]] = {
     "stopped": PostgresServer.stop,

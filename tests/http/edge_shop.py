@@ -74,9 +74,9 @@ class Shop:
         self.done.append("refused")
         raise HTTPException(404 if len(self.done) == 1 else 410, "no such offering")
 
-    async def large(self) -> StreamingResponse:
+    async def large(self, status: int = 200) -> StreamingResponse:
         self.done.append("large")
-        return StreamingResponse(iter([b"x" * 1_000] * 400))
+        return StreamingResponse(iter([b"x" * 1_000] * 400), status, media_type="text/csv")
 
     async def empty(self) -> Response:
         self.done.append("empty")

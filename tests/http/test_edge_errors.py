@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -11,9 +12,10 @@ import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
-from holdfast.catalog import Dialect, parse
+from holdfast.catalog import DEFAULT_CLASSIFIER, Catalog, Dialect, parse
 from holdfast.catalog.core import NOT_FOUND
 from holdfast.http.edge import Edge
+from holdfast.http.faults import EDGE_FAULTS
 
 from .edge_apps import INVALID_PAYLOAD, SOLD_OUT, TEXT, bare_app, errors, fastapi_app, litestar_app, starlette_app
 from .edge_servers import call, served
@@ -243,3 +245,56 @@ async def test_every_failure_is_told_to_whoever_listens() -> None:
     for path in ("/broken", "/sold-out", "/nowhere", "/fine"):
         await edge({"type": "http", "method": "GET", "path": path, "headers": []}, _nothing, send)
     assert heard == ["INTERNAL_ERROR", "SOLD_OUT", "NOT_FOUND"]
+
+
+async def answered(app: Any, **settings: Any) -> dict[str, Any]:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await Edge(app, **settings)({"type": "http", "method": "GET", "path": "/", "headers": []}, _nothing, send)
+    told: dict[str, Any] = json.loads(sent[1]["body"])
+    return {"status": sent[0]["status"], **told["error"]}
+
+
+async def test_a_classifier_says_what_some_exceptions_mean_and_the_rest_is_internal() -> None:
+    async def refused(scope: Any, receive: Any, send: Any) -> None:
+        raise ConnectionRefusedError("10.0.0.7")
+
+    async def broken(scope: Any, receive: Any, send: Any) -> None:
+        raise LookupError(TEXT)
+
+    assert (await answered(refused))["code"] == "INTERNAL_ERROR"
+    assert (await answered(refused, classifier=DEFAULT_CLASSIFIER))["code"] == "CONNECTION_REFUSED"
+    assert (await answered(broken, classifier=DEFAULT_CLASSIFIER))["code"] == "INTERNAL_ERROR"
+
+
+async def test_a_failure_in_a_task_group_is_found() -> None:
+    async def grouped(scope: Any, receive: Any, send: Any) -> None:
+        raise ExceptionGroup("tasks", [ExceptionGroup("inner", [SOLD_OUT(item="lamp")])])
+
+    assert (await answered(grouped))["code"] == "SOLD_OUT"
+
+
+async def test_a_catalogs_own_words_win() -> None:
+    shop = Catalog("own", extends=(EDGE_FAULTS,))
+    shop.refine("NOT_FOUND", says="We do not sell that.")
+
+    async def missing(scope: Any, receive: Any, send: Any) -> None:
+        raise NOT_FOUND()
+
+    assert (await answered(missing, catalog=shop))["message"] == "We do not sell that."
+
+
+async def test_a_listener_that_fails_costs_nobody_an_answer() -> None:
+    def broken(failure: Any) -> None:
+        raise ValueError("the metrics are away")
+
+    assert (await answered(bare_app, on_failure=broken))["code"] == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("fault", list(EDGE_FAULTS), ids=lambda fault: fault.code)
+def test_every_fault_of_the_edge_says_what_to_do(fault: Any) -> None:
+    assert fault.remedy
+    assert [code for code in fault.related if code not in EDGE_FAULTS] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,7 +14,6 @@ from holdfast.guard import Keys
 from holdfast.http.edge import Edge
 from holdfast.http.idempotent import Idempotency
 from holdfast.store import Store
-from holdfast.testing.processes import wait_until
 
 from .edge_servers import Reply, call, served
 from .edge_shop import KEY, ORDER, Shop, errors
@@ -235,48 +233,7 @@ def test_a_request_that_needs_a_key_and_has_none_is_refused(derived: tuple[int, 
     assert derived[1].done == []
 
 
-async def test_a_background_task_that_fails_leaves_the_answer_in_order(file_store: Store) -> None:
-    sent: list[Any] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"made"})
-        raise RuntimeError("afterwards")
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    headers = [(b"idempotency-key", b"k")]
-    edge = Edge(app, idempotency=Idempotency(keys=Keys(file_store)))
-    for expected in (RuntimeError, None):
-        scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
-        if expected is None:
-            await edge(scope, send, send)  # type: ignore[arg-type]
-        else:
-            with pytest.raises(expected):
-                await edge(scope, send, send)  # type: ignore[arg-type]
-    assert [message.get("body") for message in sent[1::2]] == [b"made", b"made"]
-    assert (b"idempotent-replayed", b"true") in sent[2]["headers"]
-
-
-async def test_interrupted_work_gives_its_key_back(file_store: Store) -> None:
-    entered = asyncio.Event()
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        entered.set()
-        await asyncio.Event().wait()
-
-    keys = Keys(file_store)
-    edge = Edge(app, idempotency=Idempotency(keys=keys))
-    scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"idempotency-key", b"k")]}
-    task = asyncio.create_task(edge(scope, app, app))  # type: ignore[arg-type]
-    await entered.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-    def given_back() -> bool:
-        known = keys.show(operation="POST /", key="k")
-        return known is not None and known["token"] == 0
-
-    await asyncio.to_thread(lambda: wait_until(given_back, within_s=10, what="the key is free"))
+def test_a_large_answer_that_says_to_try_again_is_not_final(shop: tuple[int, Shop]) -> None:
+    replies = [call(shop[0], "POST", "/large?status=503", idempotency_key=KEY) for _ in range(2)]
+    assert [reply.status for reply in replies] == [503, 503]
+    assert len(shop[1].done) == 2

@@ -26,13 +26,18 @@ from holdfast.store import Store
 from .edge_servers import TIMEOUT_S, call, raw, read, wsgi_served
 from .edge_wsgi_apps import TEXT, django_app, errors, flask_app
 
-RULE = BodyRule(bytes_max=1_000, wait_s=0.4, bytes_per_s_min=1_000)
+PATIENT = BodyRule(bytes_max=1_000)
+HURRIED = BodyRule(bytes_max=1_000, wait_s=0.4, bytes_per_s_min=1_000)
+
+
+def chosen(scope: Any) -> BodyRule:
+    return HURRIED if scope["query_string"] == b"hurry" else PATIENT
 
 
 @pytest.fixture(scope="module")
 def ports() -> Iterator[dict[str, int]]:
     apps = {"flask": flask_app(), "django": django_app()}
-    servers = {name: wsgi_served(WsgiEdge(app, catalog=errors, body=RULE)) for name, app in apps.items()}
+    servers = {name: wsgi_served(WsgiEdge(app, catalog=errors, body=chosen)) for name, app in apps.items()}
     yield {name: server.__enter__() for name, server in servers.items()}
     for server in servers.values():
         server.__exit__(None, None, None)
@@ -87,7 +92,7 @@ def test_a_body_that_announces_too_much_is_refused(ports: dict[str, int], where:
 def test_a_body_that_drips_is_cut(ports: dict[str, int], where: str) -> None:
     begun_s = REAL.monotonic_s()
     with socket.create_connection(("127.0.0.1", ports[where]), timeout=TIMEOUT_S) as connection:
-        connection.sendall(b"POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n")
+        connection.sendall(b"POST /size?hurry HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n")
         connection.settimeout(0.05)
         while REAL.monotonic_s() - begun_s < TIMEOUT_S:
             try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from holdfast.base import Private, limits
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
 from holdfast.catalog.failure import Failure
+from holdfast.catalog.fault import Fault
 from holdfast.catalog.status import DEFAULT_STATUSES
 from holdfast.guard.idempotency import Answer, Keys, Started
 from holdfast.http.asgi import Message, Send
@@ -57,7 +58,7 @@ class Captured:
         await self._exchange.fail(error)
         failure = self._exchange.failure
         assert failure is not None
-        undeclared = not isinstance(error, Failure) and failure.fault is self._exchange.voice.fault("INTERNAL_ERROR")
+        undeclared = not isinstance(error, Failure) and failure.fault is self._internal
         # What nobody declared counts as unknown, not as the internal error that the client reads: it may run again.
         self._cause = DEFAULT_CLASSIFIER.classify(error) if undeclared else failure
         return None
@@ -72,7 +73,7 @@ class Captured:
             return
         if self._start is None:
             raise RuntimeError("the application returned without an answer")
-        started, cause = self._started, self._cause or self._exchange.failure
+        started, cause = self._started, self._known_cause()
         code = None if cause is None else cause.code
         if not started.finished:
             if self._is_final(cause):
@@ -87,7 +88,7 @@ class Captured:
             await aside(lambda: self._keys.finish(self._started, answer, code=code))
         except (TypeError, ValueError) as unfit:
             # The work is done and must not be done again, so its failure to answer is the answer.
-            failure = self._exchange.voice.fault("INTERNAL_ERROR")(reason=Private(str(unfit)))
+            failure = self._internal(reason=Private(str(unfit)))
             kept = self._of_failure(failure)
             await aside(lambda: self._keys.finish(self._started, kept, code=failure.code))
             raise failure from unfit
@@ -126,11 +127,13 @@ class Captured:
     async def _pass_on(self, message: Message) -> None:
         """Too large to keep: the work is done and must not be done again, so repeats are told just that."""
         assert self._start is not None
-        self._passing = True
-        if not self._started.finished:
+        if not self._started.finished and self._is_final(None):
             failure = self._exchange.voice.fault("IDEMPOTENCY_ANSWER_NOT_KEPT")()
             answer = self._of_failure(failure)
             await aside(lambda: self._keys.finish(self._started, answer, code=failure.code))
+        elif not self._started.finished:
+            await aside(lambda: self._keys.release(self._started))
+        self._passing = True
         await self.onward(self._start)
         await self.onward({**message, "body": b"".join(self._body)})
         self._body = []
@@ -138,6 +141,16 @@ class Captured:
     def _of_failure(self, failure: Failure) -> Answer:
         written = self._exchange.voice.write(failure, self._exchange.scope)
         return Answer(written.status, _as_text(written.headers), written.body)
+
+    def _known_cause(self) -> Failure | None:
+        """What went wrong, where that is known: a framework's own 500 hides what it was."""
+        failure = self._cause or self._exchange.failure
+        hidden = self._cause is None and failure is not None and failure.fault is self._internal
+        return None if hidden else failure
+
+    @property
+    def _internal(self) -> Fault:
+        return self._exchange.voice.fault("INTERNAL_ERROR")
 
     def _is_final(self, cause: Failure | None) -> bool:
         assert self._start is not None

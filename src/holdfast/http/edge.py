@@ -35,6 +35,8 @@ POLICY_VIOLATED = 1008
 
 BODY = BodyRule()
 
+# Versions in which a body needs no header to come.
+_UNANNOUNCED = frozenset({"2", "2.0", "3", "3.0"})
 # The only headers that are looked for in every request.
 _READ = frozenset({REQUEST_ID_HEADER, DEADLINE, LENGTH, ENCODING, KEY_HEADER})
 
@@ -93,7 +95,7 @@ class Edge:
             exchange = Exchange(scope, send, self.voice, [(REQUEST_ID_HEADER, identifier.encode())])
         token = enter(scope)
         try:
-            if given is not None or self._careful:
+            if given or self._careful or scope.get("http_version") in _UNANNOUNCED:
                 await self._long_way(exchange, receive, given or {})
             else:
                 await self.app(scope, receive, exchange.send)

@@ -20,6 +20,7 @@ from holdfast.base import REAL
 from holdfast.policy import Backoff, Retry
 from holdfast.store import Store, Tx
 from holdfast.worker import DEFAULT_QUEUE, Handlers, Job, QueueSettings, Worker
+from holdfast.worker.attend import attend
 
 SOON = Retry(attempts=3, attempts_unknown=3, backoff=Backoff.listed(0.1, 0.2))
 
@@ -83,9 +84,8 @@ def main(url: str, settings: dict[str, Any]) -> None:
         lease_s=settings.get("lease_s", 2.0),
         grace_s=settings.get("grace_s", 10.0),
     )
-    signal.signal(signal.SIGTERM, lambda *_: worker.stop())
     faulthandler.register(signal.SIGUSR1)  # where everyone stands, should it not stop
-    worker.run()
+    attend(store, worker)
     store.close()
 
 
