@@ -275,7 +275,7 @@ def settlement(job: Job, ending: str, delay_s: float) -> Settlement:
 
 
 LONG = settings(
-    deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, stateful_step_count=50, max_examples=100
+    deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, stateful_step_count=50, max_examples=75
 )
 
 
@@ -290,4 +290,4 @@ def test_the_engine_on_postgresql_does_what_the_model_says(postgres_dsn: str) ->
         rows(postgres_dsn, "TRUNCATE job, journal, worker, queue")
         return Engine(postgres_dsn)
 
-    run(fresh, settings=settings(LONG, max_examples=15))
+    run(fresh, settings=settings(LONG, max_examples=10))

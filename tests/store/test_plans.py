@@ -58,7 +58,7 @@ LOAD = [
     " 'k', 'queued', 'waiting', i, '{}', i, 'key-' || i, 'key-' || i FROM n",
     SERIES.format(count=1_000) + f"INSERT INTO job ({COLUMNS}, failed_us, error_code) SELECT 'dead-' || i, 'default',"
     " 'k', 'failed', 'ready', i, '{}', i, i, 'UNKNOWN' FROM n",
-    SERIES.format(count=1_000)
+    SERIES.format(count=200)
     + f"INSERT INTO job ({COLUMNS}, started_us, lease_owner, token, attempt_count) SELECT 'held-' || i,"
     " 'default', 'k', 'processing', 'ready', i, '{}', i, i, 'w-2', 1, 1 FROM n",
     SERIES.format(count=20_000)
@@ -176,7 +176,7 @@ def moves(store: Store) -> Callable[[Tx], None]:
         tx.row("job.next_due")
         tx.rows("job.cancels", owner=WORKER)
         tx.rows("worker.gone", count=5)
-        assert len(ledger.reclaim(tx, "w-2", WORKER, lambda _: None)) == 1_000
+        assert len(ledger.reclaim(tx, "w-2", WORKER, lambda _: None)) == 200
         twin, own = Jobs(store).enqueue_many(
             [NewJob(kind="k", dedupe_key="key-7"), NewJob(kind="k", dedupe_key="new")], tx=tx
         )

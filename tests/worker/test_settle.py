@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.catalog import Catalog, Failure, Fault
 from holdfast.catalog.core import NETWORK_TIMEOUT, RATE_LIMIT_EXCEEDED, STORAGE_FULL, UNKNOWN
+from holdfast.catalog.durable import COMMIT_UNKNOWN
 from holdfast.lifecycle import Cancel, RetryIn, Snooze
 from holdfast.policy import Backoff, Retry
 from holdfast.store import Store
@@ -212,6 +213,7 @@ def endless(fault: Fault) -> Iterator[Failure]:
         (STORAGE_FULL, Retry(attempts=5), 1, "not_retryable"),
         (IO_ERROR, Retry(attempts=3), 2, "code_attempts_used"),
         (NETWORK_TIMEOUT, Retry(attempts=5, attempts_per_code={"NETWORK_TIMEOUT": 2}), 2, "code_attempts_used"),
+        (COMMIT_UNKNOWN, Retry(attempts=4), 4, "attempts_used"),
         (UNKNOWN, None, 3, "attempts_used"),
         (UNKNOWN, Retry(attempts=9), 2, "unknown_failure"),
     ],

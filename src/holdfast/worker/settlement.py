@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from holdfast.base import digest, encode, limits, world
 from holdfast.catalog import Failure
 from holdfast.catalog.core import INTERNAL_ERROR
-from holdfast.catalog.durable import JOB_CANCELLED
+from holdfast.catalog.durable import COMMIT_UNKNOWN, JOB_CANCELLED
 from holdfast.lifecycle import Cancel, HandlerAnswer, RetryAfter, RetryIn, Snooze
 from holdfast.policy import Backoff, Retry, Spread, decide
 from holdfast.worker.job import Job
@@ -97,7 +97,7 @@ def failed(job: Job, failure: Failure, retry: Retry | None, duration_us: int | N
     counts = _counts(job, failure.code)
     decision = decide(
         whole,
-        failure,
+        _judged(failure),
         job.attempt,
         0.0,
         limits().delay_s_max,
@@ -141,6 +141,17 @@ def _failed(
         duration_us=duration_us,
         reason=reason if verb == "cancel" else f"{reason}: {technical}",
     )
+
+
+def _judged(failure: Failure) -> Failure:
+    """The failure by which another attempt is decided.
+
+    A job is done at least once: had its worker died in the moment of the commit, it would be tried again as well. Who
+    needs its effect once finishes the job inside the same transaction.
+    """
+    if failure.code != COMMIT_UNKNOWN.code or failure.fault.rule is not False:
+        return failure
+    return Failure(replace(failure.fault, retry=True))
 
 
 def _rule(job: Job, retry: Retry | None) -> Retry:
