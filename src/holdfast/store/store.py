@@ -118,6 +118,17 @@ class Store:
         """
         return self._tx(executor(connection, self.engine), joined=True)
 
+    def twin(self, *, pool_max: int) -> Store:
+        """The same store with connections of its own, so that nobody else can use them up; SQLite needs none."""
+        if self.engine is Engine.SQLITE:
+            return self
+        from holdfast.store.postgresql import PostgresqlDatabase
+
+        database = PostgresqlDatabase(self.address.target, pool_max=pool_max)
+        other = Store(self.address, database, database_clock=self._database_clock)
+        other._statements = self._statements
+        return other
+
     def on_wake(self, tell: Callable[[], None]) -> None:
         """Call this when something was enqueued through this store."""
         self._wakes.append(tell)

@@ -12,6 +12,7 @@ from holdfast.catalog import Fault
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
 from holdfast.policy import Breaker, PolicyInvalid, Retry
 from holdfast.worker.job import DEFAULT_QUEUE, Job
+from holdfast.worker.settlement import JOB_RETRY
 
 Function = TypeVar("Function", bound=Callable[[Job], Any])
 
@@ -142,9 +143,9 @@ class Handlers:
         return self._handlers.get(kind)
 
     def rule_of(self, kind: str) -> Retry | None:
-        """The retry rule of a kind, where its handler has one."""
+        """The retry rule of a kind; None when there is no handler for it here."""
         handler = self._handlers.get(kind)
-        return None if handler is None else handler.retry
+        return None if handler is None else handler.retry or JOB_RETRY
 
     def __len__(self) -> int:
         return len(self._handlers)

@@ -117,7 +117,7 @@ def reclaim(tx: Tx, dead_worker: str, by_worker: str, rule_of: Callable[[str], R
     spent the attempt, and with its last one becomes a dead letter.
     """
     settlements = []
-    for row in tx.rows("job.held", owner=dead_worker):
+    for row in tx.rows("job.abandoned", owner=dead_worker):
         settlement = _reclaimed(row, dead_worker, rule_of)
         if _move(tx, settlement):
             settlements.append(settlement)
@@ -270,5 +270,9 @@ def _reclaimed(row: tuple[Any, ...], dead_worker: str, rule_of: Callable[[str], 
         return Settlement(
             job=job, verb="reclaim", code=lost.code, delay_us=0, pardoned=1, reason=f"worker {dead_worker} was lost"
         )
-    settlement = failed(job, lost, rule_of(job.kind), None, blamed=False)
+    rule = rule_of(job.kind)
+    if rule is None and job.attempts_max is None:
+        # Who has never heard of the kind cannot say how many attempts are enough: its own workers will.
+        return Settlement(job=job, verb="reclaim", code=lost.code, delay_us=0, reason=f"worker {dead_worker} was lost")
+    settlement = failed(job, lost, rule, None, blamed=False)
     return settlement if settlement.verb == "fail" else replace(settlement, verb="reclaim")

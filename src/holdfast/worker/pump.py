@@ -32,6 +32,9 @@ ALONE_S = 0.5
 SUSPECT_S = 10.0
 """A job tried apart that has run so long is no longer suspected of killing its worker at once."""
 BATCH_MAX = 1_000
+STRAYS_S = 60.0
+"""So long after a lost reply a claim may still come through that nobody here knows of."""
+STRAYS_LOOK_S = 0.5
 
 
 @dataclass(slots=True)
@@ -43,6 +46,8 @@ class Stock:
     """Whether the queue may hold work; the last claim, a wake-up or the clock says so."""
     looked_s: float = 0.0
     looked_alone_s: float = 0.0
+    alone_more: bool = False
+    """Whether the last look for such a job found one."""
     suspects: dict[str, float] = field(default_factory=dict)
     """Jobs tried apart, and since when."""
     ahead: int = 0
@@ -75,7 +80,8 @@ class Pump:
         # Crews append while the pump takes: only operations that the interpreter does in one go are used on these.
         self._finished: deque[Finished] = deque()
         self._settlements: deque[Settlement] = deque()
-        self._strays = False
+        self._strays_until_s = 0.0
+        self._strays_next_s = 0.0
         self._something = threading.Event()
         self._waiting = False
         self.claiming = True
@@ -112,19 +118,22 @@ class Pump:
             return False  # the lease is gone: what was done here is no longer ours to say
         finished, settlements = _drained(self._finished), _drained(self._settlements)
         wants = self._wants(_by_queue(finished, settlements)) if self.claiming else []
-        if not (finished or settlements or wants):
+        stray = self._strays_next_s <= monotonic_s() < self._strays_until_s
+        if not (finished or settlements or wants or stray):
             return False
         try:
-            claimed = self._store.atomic(lambda tx: self._phase(tx, finished, settlements, wants))
+            claimed = self._store.atomic(lambda tx: self._phase(tx, finished, settlements, wants, stray=stray))
         except Failure:
             # It may have happened or not. Tokens make a second settlement harmless; claims that nobody here knows
             # of are given back in the next turn.
             self._finished.extendleft(reversed(finished))
             self._settlements.extendleft(reversed(settlements))
-            self._strays = True
+            self._strays_until_s = monotonic_s() + STRAYS_S
+            self._strays_next_s = 0.0
             self.wake()
             raise
-        self._strays = False
+        if stray:
+            self._strays_next_s = monotonic_s() + STRAYS_LOOK_S
         self._learn(finished, settlements, claimed)
         return True
 
@@ -150,9 +159,15 @@ class Pump:
                 self.wake()
 
     def _phase(
-        self, tx: Tx, finished: list[Finished], settlements: list[Settlement], wants: list[tuple[str, str, int]]
+        self,
+        tx: Tx,
+        finished: list[Finished],
+        settlements: list[Settlement],
+        wants: list[tuple[str, str, int]],
+        *,
+        stray: bool,
     ) -> list[Claimed]:
-        if self._strays:
+        if stray:
             finished, settlements = ledger.not_yet_settled(tx, self.worker, finished, settlements)
             ledger.release_strays(tx, self.worker, self._held(finished, settlements))
         ledger.settle(tx, self.worker, finished, settlements)
@@ -189,7 +204,8 @@ class Pump:
                 # Lowered before the claim: a wake-up that comes during it must not be forgotten.
                 stock.promising = False
                 wants.append((name, ledger.LANE_READY, min(room, BATCH_MAX)))
-            if now_s - stock.looked_alone_s >= ALONE_S and not self._suspecting(stock, now_s):
+            due = stock.alone_more or now_s - stock.looked_alone_s >= ALONE_S
+            if due and not self._suspecting(stock, now_s):
                 stock.looked_alone_s = now_s
                 wants.append((name, ledger.LANE_ALONE, 1))
         return wants
@@ -242,6 +258,7 @@ class Pump:
             stock.more = claim.full
             stock.looked_s = now_s
         else:
+            stock.alone_more = bool(claim.jobs)
             stock.suspects.update(dict.fromkeys((job.id for job in claim.jobs), now_s))
         if claim.generation is not None:
             stock.probes.update(dict.fromkeys((job.id for job in claim.jobs), claim.generation))

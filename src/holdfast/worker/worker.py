@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 LEASE_S = 10.0
+OWN_CONNECTIONS = 4
 GRACE_S = 30.0
 TURN_WAIT_S = 0.25
 LOOP_END_S = 2.0
@@ -54,13 +55,15 @@ class Worker:
         retention: Retention | None = None,
     ) -> None:
         queues = handlers.queues if queues is None else queues
-        self._store = store
+        # Handlers may use up every connection of their store; the lease must not depend on theirs.
+        self._store = store.twin(pool_max=OWN_CONNECTIONS)
+        self._shared = self._store is store
         self._grace_s = grace_s
         self._loop = _Loop()
         self._crews = [Crew(settings, handlers, self._done, self._loop.get) for settings in queues]
-        self._pump = Pump(store, self._crews, self._may_write)
+        self._pump = Pump(self._store, self._crews, self._may_write)
         self._heart = Heart(
-            store,
+            self._store,
             handlers,
             lease_s=lease_s,
             queues=",".join(settings.name for settings in queues),
@@ -72,7 +75,7 @@ class Worker:
         self._pump.due_soon = self._heart.nudge
         self._listener = Listener(store, self._woken)
         self._housekeeper = Housekeeper(
-            store, periodic=periodic or scheduled(store, handlers), retention=retention or Retention()
+            store, periodic=periodic or scheduled(self._store, handlers), retention=retention or Retention()
         )
         self._fenced = threading.Event()
         self._stopping = threading.Event()
@@ -129,6 +132,8 @@ class Worker:
             self._housekeeper.stop()
             self._heart.stop()
             self._loop.stop()
+            if not self._shared:
+                self._store.close()
 
     def _turn(self) -> None:
         if self._fenced.is_set():

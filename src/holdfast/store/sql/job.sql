@@ -145,6 +145,11 @@ SELECT {now_us}, given.id, given.verb, given.queue, given.kind, given.attempt, :
 SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_counts, last_attempt_us, tenant, lane
   FROM job WHERE lease_owner = :owner ORDER BY id;
 
+-- name: abandoned
+-- What somebody is settling this very moment is left for the next sweep: nobody waits for a transaction that stands still.
+SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_counts, last_attempt_us, tenant, lane
+  FROM job WHERE lease_owner = :owner ORDER BY id /* postgresql: FOR UPDATE SKIP LOCKED */;
+
 -- name: cancel_queued
 UPDATE job
    SET state = 'failed', token = token + 1, failed_us = {now_us}, unique_key = NULL, cancel_us = NULL,
