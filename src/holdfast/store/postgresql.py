@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from holdfast.base import monotonic_s
 from holdfast.store.database import CommitUnknown, Cursor, Execute
 from holdfast.store.statements import Engine
 
@@ -26,6 +27,8 @@ WAIT_S = 10.0
 ROLLED_BACK_CLASSES = frozenset({"22", "23", "25", "40", "42", "44", "P0"})
 """Classes of SQLSTATE with which a COMMIT is refused: conflicts, and constraints that were checked only now."""
 SPARES_MAX = 4
+ASK_S = 0.5
+"""So long one request for a connection waits; then it is made anew."""
 MIGRATION_LOCK = 0x686F6C64  # "hold"
 
 # Claims and settlements are look-ups by id. A planner that has no statistics yet, or old ones, must not read the
@@ -161,12 +164,16 @@ class PostgresqlDatabase:
     def _from_pool(self, pool: ConnectionPool[Connection[tuple[Any, ...]]]) -> Connection[tuple[Any, ...]]:
         from psycopg_pool import PoolTimeout
 
-        try:
-            return pool.getconn()
-        except PoolTimeout:
-            # Either all connections are in use, or none could be made: the server itself tells which.
-            self.connect().close()
-            raise
+        give_up_s = monotonic_s() + WAIT_S
+        while True:
+            try:
+                # A pool that could not connect stops trying, and only someone new who asks sets it to work again.
+                return pool.getconn(timeout=ASK_S)
+            except PoolTimeout:
+                if monotonic_s() >= give_up_s:
+                    # Either all connections are in use, or none could be made: the server itself tells which.
+                    self.connect().close()
+                    raise
 
     def _open(self) -> ConnectionPool[Connection[tuple[Any, ...]]]:
         if self._process != os.getpid():

@@ -75,7 +75,7 @@ class Worker:
         self._pump.due_soon = self._heart.nudge
         self._listener = Listener(store, self._woken)
         self._housekeeper = Housekeeper(
-            store, periodic=periodic or scheduled(self._store, handlers), retention=retention or Retention()
+            self._store, periodic=periodic or scheduled(self._store, handlers), retention=retention or Retention()
         )
         self._fenced = threading.Event()
         self._stopping = threading.Event()
@@ -103,7 +103,7 @@ class Worker:
         self._thread.start()
 
     def run(self) -> None:
-        """Work until `stop()` is called from another thread or a signal handler."""
+        """Work until `stop()` is called from another thread; for signals see `holdfast worker`."""
         self.start()
         assert self._thread is not None
         while self._thread.is_alive():
