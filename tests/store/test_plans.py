@@ -29,7 +29,7 @@ LOOK_UPS = {
     "job.keep_result": {"job_pkey"},
     "job.retry": {"job_pkey"},
     "job.fail": {"job_pkey"},
-    "job.held": {"job_held"},
+    "job.abandoned": {"job_held"},
     "job.cancels": {"job_held"},
     "job.twin": {"job_unique_key"},
     "job.free_unique": {"job_unique_key"},

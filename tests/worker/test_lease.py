@@ -20,6 +20,7 @@ from holdfast.testing.postgres import PostgresAddress
 from holdfast.testing.processes import wait_until
 from holdfast.testing.proxy import COMMIT, FaultProxy
 from holdfast.worker import Handlers, Job, Jobs, NewJob, QueueSettings, Worker, ledger
+from holdfast.worker.settlement import JOB_RETRY
 from holdfast.worker.worker import LEASE_S
 
 PATIENCE_S = 30.0
@@ -208,7 +209,7 @@ def time() -> Iterator[VirtualTime]:
 class Deaths:
     """Workers that die with what they hold, one after another."""
 
-    def __init__(self, store: Store, time: VirtualTime, rule: Retry | None = None) -> None:
+    def __init__(self, store: Store, time: VirtualTime, rule: Retry = JOB_RETRY) -> None:
         self._store = store
         self._time = time
         self._rule = rule

@@ -60,6 +60,7 @@ class Classifier:
         self._remap = dict(remap or {})
         self._catalog = catalog
         self._decided: dict[type[BaseException], Fault] = {}
+        self._samples: dict[type[BaseException], Failure] = {}
         self._learned: dict[type[BaseException], tuple[Reading, ...]] = {}
 
     def classify(self, error: BaseException) -> Failure:
@@ -70,6 +71,13 @@ class Classifier:
         failure = Failure(fault)
         failure.__cause__ = error
         return failure
+
+    def sample(self, error: BaseException) -> Failure | None:
+        """A failure that stands for this error wherever only its fault is looked at; None when it takes a closer look.
+
+        It is made once for each type, so it has no cause and no details: never show it to anyone.
+        """
+        return self._samples.get(type(error))
 
     def _look(self, error: BaseException) -> Failure:
         if isinstance(error, Failure):
@@ -101,10 +109,12 @@ class Classifier:
         if len(self._learned) >= TYPES_REMEMBERED_MAX:
             self._learned.clear()
             self._decided.clear()
+            self._samples.clear()
         first = found[0] if found else UNKNOWN
         if isinstance(first, Fault):
             # The type alone decides: from now on one look-up is enough.
             self._decided[kind] = self._ours(first)
+            self._samples[kind] = Failure(self._decided[kind])
         self._learned[kind] = readings = tuple(found)
         return readings
 

@@ -87,7 +87,7 @@ class Fault:
     @property
     def rule(self) -> RetryRule | bool:
         """The retry rule in force: the policy file's if it names this code, else the declared one."""
-        return self.overlay.get(self.code, self.retry)
+        return self.overlay.get(self.code, self.retry) if self.overlay else self.retry
 
     @property
     def retryable(self) -> bool:

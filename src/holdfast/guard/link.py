@@ -66,6 +66,8 @@ class Link:
         self.total_s = total_s
         self.writes = writes
         self.classifier = DEFAULT_CLASSIFIER if classifier is None else classifier
+        self.plain = breaker is None and (retry is None or retry.when is None)
+        """Whether nothing but the fault of a failure decides what follows."""
         self.listeners: list[Listener] = []
         self.gate = Gate(name, self.listeners, breaker=breaker, rate=rate, concurrency=concurrency, budget=budget)
 

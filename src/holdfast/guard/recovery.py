@@ -22,14 +22,27 @@ if TYPE_CHECKING:
 class Recovery:
     """The memory of one call that has failed at least once."""
 
-    __slots__ = ("_codes", "_failure", "_keyed", "_link", "_mark", "_previous_s", "_started_s", "attempt")
+    __slots__ = (
+        "_codes",
+        "_failure",
+        "_first",
+        "_keyed",
+        "_link",
+        "_mark",
+        "_plain",
+        "_previous_s",
+        "_started_s",
+        "attempt",
+    )
 
     def __init__(self, link: Link, keyed: bool, mark: int, started_s: float | None) -> None:
         self._link = link
+        self._plain = link.plain
         self._keyed = keyed
         self._mark = mark
         self._started_s = started_s
-        self._codes: dict[str, int] = {}
+        self._first = ""
+        self._codes: dict[str, int] | None = None
         self._previous_s = 0.0
         self._failure: Failure | None = None
         self.attempt = 0
@@ -38,9 +51,14 @@ class Recovery:
         """How long to wait before the next attempt, or None to give up; the exception is stamped then."""
         link = self._link
         self.attempt += 1
-        failure = self._failure = link.classifier.classify(error)
-        if link.gate.circuit is not None:
-            link.gate.report(failure, ticket)
+        gate = link.gate
+        # Where only the fault counts, one sample serves for all: making a failure is a fifth of what a retry costs.
+        failure = link.classifier.sample(error) if self._plain and not link.listeners else None
+        if failure is None or failure.fault.rule is not True:
+            failure = link.classifier.classify(error)
+        self._failure = failure
+        if gate.circuit is not None:
+            gate.report(failure, ticket)
         # Only a stamp put since this call began can be an inner link's.
         if stamp.latest != self._mark and retried_inside(error, since=self._mark):
             decision: Decision = GiveUp(Stop.RETRIED_INSIDE)
@@ -48,7 +66,7 @@ class Recovery:
             decision = self._decide(failure)
         if isinstance(decision, RetryAfter):
             delay_s = self._previous_s = decision.delay_s
-            if link.gate.affords_retry():
+            if gate.purse is None or gate.affords_retry():
                 if link.listeners:
                     self._tell(LinkVerb.RETRIED, delay_s=delay_s)
                 return delay_s
@@ -79,7 +97,9 @@ class Recovery:
         if self._started_s is None and rule is not True and isinstance(rule, Retry) and rule.within_s is not None:
             # Nobody knew of this fault when the call began, so its time counts from here.
             self._started_s = monotonic_s()
-        seen = self._codes[fault.code] = self._codes.get(fault.code, 0) + 1
+        seen = 1 if self.attempt == 1 else self._seen(fault.code)
+        if self.attempt == 1:
+            self._first = fault.code
         at_s, started_s = deadline_at(), self._started_s
         now_s = monotonic_s() if at_s is not None or started_s is not None else 0.0
         try:
@@ -98,6 +118,13 @@ class Recovery:
         except Exception as broken:  # noqa: BLE001 - a broken condition (`Retry.when`) must not hide the failure
             report(broken, f"the retry condition of {link.name} raised", link)
             return GiveUp(Stop.CONDITION_UNMET)
+
+    def _seen(self, code: str) -> int:
+        """How many attempts have failed with this code; most calls fail once, and need no count."""
+        if self._codes is None:
+            self._codes = {self._first: 1}
+        self._codes[code] = self._codes.get(code, 0) + 1
+        return self._codes[code]
 
     def _tell(self, verb: LinkVerb, *, delay_s: float | None = None, reason: Stop | None = None) -> None:
         tell(

@@ -39,8 +39,9 @@ def decide(
         previous_s: the delay before this attempt, for decorrelated jitter.
         writes: the operation changes something; such are retried only when `keyed`.
     """
-    rule = failure.fault.rule
-    own = rule if isinstance(rule, Retry) else None
+    fault = failure.fault
+    rule = fault.rule
+    own = None if rule is True else rule if isinstance(rule, Retry) else None
     if rule is False or (own is not None and own.attempts == 1):
         return GiveUp(Stop.NOT_RETRYABLE)
     if writes and not keyed:
@@ -49,15 +50,14 @@ def decide(
     if attempt >= whole.attempts:
         return GiveUp(Stop.ATTEMPTS_USED)
     by_code = attempt if code_attempt is None else code_attempt
-    refusal = _refusal(whole, own, failure, by_code, writes)
-    if refusal is not None:
-        return GiveUp(refusal)
-    asked_s = failure.retry_after_s
-    chosen = own or whole
-    if asked_s is not None and chosen.honour_retry_after and not isnan(asked_s):
-        delay_s = min(max(asked_s, 0.0), chosen.retry_after_max_s)
-    else:
-        delay_s = chosen.backoff.delay_s(by_code if own else attempt, dice, previous_s=previous_s)
+    capped = whole.attempts_per_code and by_code >= whole.attempts_per_code.get(fault.code, inf)
+    if capped or (own is not None and by_code >= own.attempts):
+        return GiveUp(Stop.CODE_ATTEMPTS_USED)
+    if fault.code == UNKNOWN_CODE and (writes or by_code >= whole.attempts_unknown):
+        return GiveUp(Stop.UNKNOWN_FAILURE)
+    if (whole.when is not None or rule is not True) and not (whole.allows(failure) and failure.retryable):
+        return GiveUp(Stop.CONDITION_UNMET)
+    delay_s = _delay_s(own or whole, failure, by_code if own else attempt, dice, previous_s)
     if delay_s >= left_s:
         return GiveUp(Stop.DEADLINE_TOO_NEAR)
     if (whole.within_s is not None or own is not None) and elapsed_s + delay_s > _within_s(whole, own):
@@ -65,17 +65,11 @@ def decide(
     return RetryAfter(delay_s)
 
 
-def _refusal(whole: Retry, own: Retry | None, failure: Failure, by_code: int, writes: bool) -> Stop | None:
-    code = failure.fault.code
-    capped = whole.attempts_per_code and by_code >= whole.attempts_per_code.get(code, inf)
-    if capped or (own is not None and by_code >= own.attempts):
-        return Stop.CODE_ATTEMPTS_USED
-    if code == UNKNOWN_CODE and (writes or by_code >= whole.attempts_unknown):
-        return Stop.UNKNOWN_FAILURE
-    conditional = whole.when is not None or failure.fault.rule is not True
-    if conditional and not (whole.allows(failure) and failure.retryable):
-        return Stop.CONDITION_UNMET
-    return None
+def _delay_s(rule: Retry, failure: Failure, attempt: int, dice: Dice, previous_s: float) -> float:
+    asked_s = failure.retry_after_s
+    if asked_s is not None and rule.honour_retry_after and not isnan(asked_s):
+        return min(max(asked_s, 0.0), rule.retry_after_max_s)
+    return rule.backoff.delay_s(attempt, dice, previous_s=previous_s)
 
 
 def _within_s(whole: Retry, own: Retry | None) -> float:
