@@ -56,7 +56,7 @@ def guard_sync(link: Link, function: Callable[..., Any], *, keyed: bool) -> Call
                             if now_s >= circuit.slice_end_s:
                                 circuit.roll(now_s)
                             circuit.good += 1
-                    if narrow or recovery is not None or listeners:
+                    if narrow or listeners:
                         link.settle_success(recovery)
                     if result.__class__ is CoroutineType:
                         refuse_coroutine(function, result)
@@ -112,7 +112,7 @@ def guard_async(link: Link, function: Callable[..., Awaitable[Any]], *, keyed: b
                             if now_s >= circuit.slice_end_s:
                                 circuit.roll(now_s)
                             circuit.good += 1
-                    if narrow or recovery is not None or listeners:
+                    if narrow or listeners:
                         link.settle_success(recovery)
                     return result
                 if narrow:
