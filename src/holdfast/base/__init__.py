@@ -1,5 +1,6 @@
 """Everything non-deterministic or bounded comes through here: clock, sleep, random, ids, JSON, limits, secrets."""
 
+from holdfast.base.bus import Facts, bus
 from holdfast.base.codec import CodecError, Json, canonical, decode, digest, encode, utc_text
 from holdfast.base.ids import id_time_us, new_id, prefixed_id
 from holdfast.base.limits import LimitInvalid, Limits
@@ -11,6 +12,7 @@ __all__ = [
     "MASK",
     "REAL",
     "CodecError",
+    "Facts",
     "Json",
     "LimitInvalid",
     "Limits",
@@ -18,6 +20,7 @@ __all__ = [
     "Secret",
     "SecretLeak",
     "World",
+    "bus",
     "canonical",
     "decode",
     "digest",

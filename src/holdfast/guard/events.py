@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from types import SimpleNamespace
 
+from holdfast.base.bus import report
 from holdfast.catalog import Failure
 from holdfast.lifecycle import Stop
 
@@ -41,16 +40,3 @@ def tell(listeners: Iterable[Listener], event: LinkEvent) -> None:
             listener(event)
         except Exception as broken:  # noqa: BLE001 - a broken listener must not decide the outcome of a call
             report(broken, "a Holdfast link listener raised", listener)
-
-
-def report(broken: Exception, message: str, culprit: object) -> None:
-    """Show an exception of the user's own code that must not decide the outcome of a call."""
-    sys.unraisablehook(
-        SimpleNamespace(  # the hook reads attributes only
-            exc_type=type(broken),
-            exc_value=broken,
-            exc_traceback=broken.__traceback__,
-            err_msg=message,
-            object=culprit,
-        )
-    )

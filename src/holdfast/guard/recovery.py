@@ -6,9 +6,10 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from holdfast.base import monotonic_s, world
+from holdfast.base.bus import report
 from holdfast.catalog import Failure
 from holdfast.guard import stamp
-from holdfast.guard.events import LinkEvent, LinkVerb, report, tell
+from holdfast.guard.events import LinkEvent, LinkVerb, tell
 from holdfast.guard.stamp import put_stamp, retried_inside
 from holdfast.lifecycle import Decision, GiveUp, RetryAfter, Stop
 from holdfast.policy.deadline import deadline_at

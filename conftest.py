@@ -25,7 +25,7 @@ MIGRATIONS = "holdfast_migration"
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The folder that holds pyproject.toml."""
-    return Path(__file__).parents[1]
+    return Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +58,7 @@ def emptied_dsn(recycled_dsn: str) -> Iterator[str]:
     ours = f"SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> '{MIGRATIONS}'"
     with psycopg.connect(recycled_dsn, autocommit=True) as connection:
         before = {name for (name,) in connection.execute(ours)}
+        systems = [name for (name,) in connection.execute(f"SELECT DISTINCT system FROM {MIGRATIONS}")]
     yield recycled_dsn
     with psycopg.connect(recycled_dsn, autocommit=True) as connection:
         connection.execute(
@@ -67,6 +68,7 @@ def emptied_dsn(recycled_dsn: str) -> Iterator[str]:
         after = {name for (name,) in connection.execute(ours)}
         for name in after - before:
             connection.execute(f'DROP TABLE "{name}" CASCADE')
+        connection.execute(f"DELETE FROM {MIGRATIONS} WHERE system <> ALL(%s)", [systems])
         connection.execute(f"TRUNCATE {', '.join(sorted(before))} RESTART IDENTITY")
 
 
