@@ -277,7 +277,7 @@ def test_a_claim_that_comes_through_long_after_its_connection_was_lost_is_given_
     jobs = Jobs(postgres_store)
     handlers = Handlers()
     handlers.handle("work")(lambda job: None)
-    committing = "SELECT 1 FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event = 'PgSleep'"
+    committing = "SELECT 1 FROM pg_stat_activity WHERE query ~ '^(COMMIT|WITH claimed)' AND wait_event = 'PgSleep'"
     with FaultProxy(urlsplit(postgres_dsn).port or 0) as proxy:
         troubled = Store.open(through(proxy, postgres_dsn))
         with working(Worker(troubled, handlers, lease_s=60.0)):

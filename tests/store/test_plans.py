@@ -26,7 +26,6 @@ LOOK_UPS = {
     "job.promote": {"job_pkey", "job_waiting", "job_ready"},
     "job.next_due": {"job_waiting"},
     "job.finish": {"job_pkey"},
-    "job.keep_result": {"job_pkey"},
     "job.retry": {"job_pkey"},
     "job.fail": {"job_pkey"},
     "job.abandoned": {"job_held"},

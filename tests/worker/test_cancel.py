@@ -15,7 +15,7 @@ from holdfast.policy import Backoff, Retry
 from holdfast.store import Store
 from holdfast.testing.processes import wait_until
 from holdfast.worker import Handlers, Job, Jobs, Worker, ledger
-from holdfast.worker.pump import Pump
+from holdfast.worker.stock import Stock
 from holdfast.worker.settlement import failed
 
 PATIENCE_S = 30.0
@@ -116,7 +116,7 @@ def test_a_cancel_that_came_just_before_the_attempt_failed_is_not_forgotten(
 def test_a_job_that_was_claimed_and_still_waits_its_turn_does_not_begin(
     jobs: Jobs, handlers: Handlers, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Pump, "_ahead", lambda *_: 5)
+    monkeypatch.setattr(Stock, "_look_ahead", lambda _: 5)
     begun, go_on, runs = threading.Event(), threading.Event(), []
 
     @handlers.handle("k")

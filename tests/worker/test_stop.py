@@ -11,7 +11,7 @@ import pytest
 from holdfast.store import Store
 from holdfast.testing.processes import wait_until
 from holdfast.worker import Handlers, Job, Jobs, NewJob, QueueSettings, Worker, ledger
-from holdfast.worker.pump import Pump
+from holdfast.worker.stock import Stock
 
 PATIENCE_S = 30.0
 Work = Callable[..., Worker]
@@ -61,7 +61,7 @@ def workers(store: Store) -> int:
 def test_what_runs_is_finished_and_what_waits_is_given_back_without_an_attempt(
     store: Store, jobs: Jobs, held: Held, work: Work, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(Pump, "_ahead", lambda *_: 5)
+    monkeypatch.setattr(Stock, "_look_ahead", lambda _: 5)
     made = jobs.enqueue_many([NewJob(kind=kind, payload=number) for number in range(4)])
     worker = work(concurrency=1)
     assert held.begun.wait(PATIENCE_S)

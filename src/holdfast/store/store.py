@@ -95,6 +95,19 @@ class Store:
             follow()
         return result
 
+    def each(self, phase: Callable[[Tx], T]) -> T:
+        """Run a phase in which every statement is a transaction of its own: for one that is all but always one.
+
+        Raises:
+            Failure: as `atomic`.
+        """
+
+        def once() -> T:
+            with self.database.single() as execute:
+                return phase(self._tx(execute))
+
+        return self._tried(once, repeatable=False)
+
     def single(self, name: str, /, *, repeatable: bool = False, **parameters: Any) -> list[tuple[Any, ...]]:
         """Run one statement that is a transaction of its own; the cheapest way to write."""
 

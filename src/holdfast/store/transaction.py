@@ -49,6 +49,13 @@ class Tx:
 
     def many(self, name: str, rows: Sequence[Row], /, **shared: Any) -> int:
         """Run a statement for many rows at once; how many rows it changed in all."""
+        return self._run_many(name, rows, shared).rowcount
+
+    def many_rows(self, name: str, rows: Sequence[Row], /, **shared: Any) -> list[Row]:
+        """Run a statement for many rows at once; what it answers."""
+        return self._run_many(name, rows, shared).fetchall()
+
+    def _run_many(self, name: str, rows: Sequence[Row], shared: dict[str, Any]) -> Cursor:
         statement = self._statements[name]
         if statement.clocked:
             shared["now_us"] = now_us()
@@ -57,7 +64,7 @@ class Tx:
         else:
             for number, (kind, column) in enumerate(zip(statement.columns, zip(*rows, strict=True), strict=True)):
                 shared[f"given_{number}"] = array_text(column, kind)
-        return self._execute(statement.text, shared).rowcount
+        return self._execute(statement.text, shared)
 
     def now_us(self) -> int:
         """The time on the clock that rules leases: the database's, or the injected one."""

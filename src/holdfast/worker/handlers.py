@@ -139,6 +139,31 @@ class Handlers:
 
         return register
 
+    def include(self, other: Handlers) -> None:
+        """Take over the handlers, queues and schedules that another service has declared by now; all or none.
+
+        Raises:
+            ValueError: both handle a kind, serve a queue differently, or name a schedule the same; it names which.
+        """
+        self._refuse_clashes(other)
+        for handlers in (self, other):
+            # Whoever declares no queue counts on `default`, also beside one who declares some.
+            if handlers._handlers and not handlers._queues:
+                self._queues.setdefault(DEFAULT_QUEUE, QueueSettings())
+        self._handlers |= other._handlers
+        self._queues |= other._queues
+        self.schedules += other.schedules
+
+    def _refuse_clashes(self, other: Handlers) -> None:
+        for kind in self._handlers.keys() & other._handlers.keys():
+            mine, theirs = self._handlers[kind].function, other._handlers[kind].function
+            raise ValueError(f"{kind!r} has two handlers: {mine!r} and {theirs!r}")
+        for name in self._queues.keys() & other._queues.keys():
+            if self._queues[name] != other._queues[name]:
+                raise ValueError(f"the queue {name!r} has two settings: {self._queues[name]} and {other._queues[name]}")
+        for schedule in {one.name for one in self.schedules} & {one.name for one in other.schedules}:
+            raise ValueError(f"two schedules have the name {schedule!r}")
+
     def get(self, kind: str) -> Handler | None:
         return self._handlers.get(kind)
 

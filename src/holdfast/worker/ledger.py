@@ -22,7 +22,7 @@ LANE_READY = "ready"
 LANE_WAITING = "waiting"
 LANE_ALONE = "alone"
 
-_PAST = {
+PAST = {
     "finish": "finished",
     "retry": "retried",
     "snooze": "snoozed",
@@ -36,6 +36,8 @@ LATE = "settled_late"
 
 Finished = tuple[Job, str | None, int | None]
 """A job that is done, its result as JSON text, and how long it took in microseconds."""
+Unsettled = tuple[list[Finished], list[Settlement]]
+"""What came too late: the lease was lost."""
 Event = tuple[Any, ...]
 """A row of the journal: subject, verb, queue, kind, attempt, code, upstream status, duration, delay, reason."""
 
@@ -71,15 +73,13 @@ def claim(tx: Tx, *, queue: str, worker: str, count: int, lane: str = LANE_READY
     ]
 
 
-def settle(
-    tx: Tx, worker: str, finished: Sequence[Finished], settlements: Sequence[Settlement] = ()
-) -> tuple[list[Finished], list[Settlement]]:
+def settle(tx: Tx, worker: str, finished: Sequence[Finished], settlements: Sequence[Settlement] = ()) -> Unsettled:
     """Write down how attempts ended, each once for its token; what was lost is returned."""
     done = _finish(tx, worker, finished)
     moved = {one.job.held_as for one in settlements if _move(tx, one)}
     told = [one for one in settlements if one.job.held_as in moved or not _came_through(tx, one.job)]
     events = [_finished_event(one, LATE) for one in finished if one[0].held_as not in done]
-    events += [_event(one, _PAST[one.verb] if one.job.held_as in moved else LATE) for one in told]
+    events += [_event(one, PAST[one.verb] if one.job.held_as in moved else LATE) for one in told]
     journal(tx, worker, events)
     return (
         [one for one in finished if one[0].held_as not in done],
@@ -121,7 +121,7 @@ def reclaim(tx: Tx, dead_worker: str, by_worker: str, rule_of: Callable[[str], R
         settlement = _reclaimed(row, dead_worker, rule_of)
         if _move(tx, settlement):
             settlements.append(settlement)
-    journal(tx, by_worker, [_event(one, _PAST[one.verb]) for one in settlements])
+    journal(tx, by_worker, [_event(one, PAST[one.verb]) for one in settlements])
     tx.run("worker.leave", id=dead_worker)
     return settlements
 
@@ -177,18 +177,15 @@ def _finish(tx: Tx, worker: str, finished: Sequence[Finished]) -> set[Held]:
     """Finish what is still held, with its events; which of them that was."""
     if not finished:
         return set()
-    held = {job.id: (job.token, duration_us) for job, _, duration_us in finished}
-    if len(held) < len(finished):
+    newest = {job.id: (job.id, job.token, duration_us, result) for job, result, duration_us in finished}
+    if len(newest) < len(finished):
         # One job under two tokens: only the newest can hold.
-        newest = sorted(finished, key=lambda one: one[0].token)
-        held = {job.id: (job.token, duration_us) for job, _, duration_us in newest}
-    rows = tx.rows("job.finish", ids=list(held), held=encode(held), worker=worker)
-    done = {(row[0], held[row[0]][0]) for row in rows}
+        ordered = sorted(finished, key=lambda one: one[0].token)
+        newest = {job.id: (job.id, job.token, duration_us, result) for job, result, duration_us in ordered}
+    rows = tx.many_rows("job.finish", list(newest.values()), worker=worker)
+    done = {newest[row[0]][:2] for row in rows}
     if tx.engine is Engine.SQLITE:
         journal(tx, worker, [_finished_event(one, "finished") for one in finished if one[0].held_as in done])
-    for job, result, _ in finished:
-        if result is not None and job.held_as in done:
-            tx.run("job.keep_result", id=job.id, result=result)
     return done
 
 

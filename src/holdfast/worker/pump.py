@@ -1,73 +1,38 @@
-"""The pump: one transaction after another, each settling what is done and claiming what there is room for.
+"""The pump: one transaction after another, settling what is done and claiming what there is room for.
 
 There is no timer: a turn takes whatever has gathered while the last one was under way, so a lone job is not delayed
-and a thousand jobs share a commit.
+and a thousand jobs share a commit. On SQLite, where only one can write, a turn does both at once; on PostgreSQL two
+threads take their turns side by side, one settling and one claiming, so that the server works for both.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import nullcontext
 from typing import TypeVar
 
-from holdfast.base import monotonic_s
+from holdfast.base import bus, monotonic_s
 from holdfast.catalog import Failure
-from holdfast.store import Store, Tx
-from holdfast.worker import ledger
+from holdfast.store import Engine, Store, Tx
+from holdfast.worker import ledger, telling
 from holdfast.worker.attempt import Outcome
-from holdfast.worker.breakers import Admission, SharedBreaker, shared_breaker, tell_breaker
+from holdfast.worker.bell import Bell
+from holdfast.worker.breakers import Admission, shared_breaker, tell_breaker
 from holdfast.worker.crew import Crew
 from holdfast.worker.job import Held, Job
-from holdfast.worker.ledger import Finished
+from holdfast.worker.ledger import Finished, Unsettled
 from holdfast.worker.settlement import Settlement, rejected
+from holdfast.worker.stock import BATCH_MAX, POLL_S, Claimed, Stock, Want
 
 T = TypeVar("T")
 
-POLL_S = 1.0
-"""A queue is looked at so often even when nobody said that there is work."""
-ALONE_S = 0.5
-"""So often a worker looks for jobs that are to be tried apart."""
-SUSPECT_S = 10.0
-"""A job tried apart that has run so long is no longer suspected of killing its worker at once."""
-BATCH_MAX = 1_000
 STRAYS_S = 60.0
 """So long after a lost reply a claim may still come through that nobody here knows of."""
 STRAYS_LOOK_S = 0.5
-
-
-@dataclass(slots=True)
-class Stock:
-    """What the pump knows about one queue."""
-
-    crew: Crew
-    promising: bool = True
-    """Whether the queue may hold work; the last claim, a wake-up or the clock says so."""
-    looked_s: float = 0.0
-    looked_alone_s: float = 0.0
-    alone_more: bool = False
-    """Whether the last look for such a job found one."""
-    suspects: dict[str, float] = field(default_factory=dict)
-    """Jobs tried apart, and since when."""
-    ahead: int = 0
-    """How many jobs are claimed beyond what can run at once."""
-    more: bool = False
-    """Whether the last claim left some behind."""
-    breaker: SharedBreaker | None = None
-    probes: dict[str, int] = field(default_factory=dict)
-    """Jobs let through by a half-open breaker, and in which round."""
-
-
-@dataclass(slots=True)
-class Claimed:
-    """What one claim brought."""
-
-    queue: str
-    lane: str
-    full: bool
-    jobs: list[Job]
-    generation: int | None = None
+UNSETTLED_MAX = 4 * BATCH_MAX
+"""With so many outcomes to write down, nothing more is claimed."""
 
 
 class Pump:
@@ -75,15 +40,21 @@ class Pump:
 
     def __init__(self, store: Store, crews: Sequence[Crew], may_write: Callable[[], bool]) -> None:
         self._store = store
-        self._stocks = {crew.settings.name: Stock(crew, breaker=shared_breaker(crew.settings)) for crew in crews}
+        self._stocks = {crew.settings.name: Stock(crew, shared_breaker(crew.settings)) for crew in crews}
+        self._breakers = any(stock.breaker is not None for stock in self._stocks.values())
         self._may_write = may_write
         # Crews append while the pump takes: only operations that the interpreter does in one go are used on these.
         self._finished: deque[Finished] = deque()
         self._settlements: deque[Settlement] = deque()
+        self._settling = False
+        # Held while jobs are claimed that the crews do not know of yet.
+        self._fetching = threading.Lock()
         self._strays_until_s = 0.0
         self._strays_next_s = 0.0
-        self._something = threading.Event()
-        self._waiting = False
+        self.apart = store.engine is Engine.POSTGRESQL
+        """Whether settling and claiming are for two threads."""
+        self._to_claim = Bell()
+        self._to_settle = Bell() if self.apart else self._to_claim
         self.claiming = True
         self.worker = ""
         self.due_soon: Callable[[], None] = lambda: None
@@ -91,59 +62,55 @@ class Pump:
 
     def done(self, job: Job, outcome: Outcome) -> None:
         """An attempt ended; called from the crews' threads."""
+        stock = self._stocks[job.queue]
+        stock.ended += 1
         # What was claimed under an earlier identity is no longer ours to settle.
         if outcome is not None and job.worker == self.worker:
             if isinstance(outcome, tuple):
                 self._finished.append(outcome)
             else:
                 self._settlements.append(outcome)
-        if self._waiting:
-            self._something.set()
+            if self._to_settle.waited_for:
+                self._to_settle.ring()
+        if self._to_claim.waited_for and (stock.hungry or stock.alone_more):
+            self._to_claim.ring()
 
     def wake(self) -> None:
         """There may be work."""
         for stock in self._stocks.values():
             stock.promising = True
-        self._something.set()
+        self._to_claim.ring()
 
     @property
     def idle(self) -> bool:
         """Whether nothing is held and nothing waits to be settled."""
         held = any(stock.crew.load for stock in self._stocks.values())
-        return not (held or self._finished or self._settlements)
+        return not (held or self._settling or self._unsettled())
 
     def turn(self) -> bool:
-        """Settle and claim once; False when there was nothing to do."""
-        if not self._may_write():
-            return False  # the lease is gone: what was done here is no longer ours to say
-        finished, settlements = _drained(self._finished), _drained(self._settlements)
-        wants = self._wants(_by_queue(finished, settlements)) if self.claiming else []
-        stray = self._strays_next_s <= monotonic_s() < self._strays_until_s
-        if not (finished or settlements or wants or stray):
-            return False
-        try:
-            claimed = self._store.atomic(lambda tx: self._phase(tx, finished, settlements, wants, stray=stray))
-        except Failure:
-            # It may have happened or not. Tokens make a second settlement harmless; claims that nobody here knows
-            # of are given back in the next turn.
-            self._finished.extendleft(reversed(finished))
-            self._settlements.extendleft(reversed(settlements))
-            self._strays_until_s = monotonic_s() + STRAYS_S
-            self._strays_next_s = 0.0
-            self.wake()
-            raise
-        if stray:
-            self._strays_next_s = monotonic_s() + STRAYS_LOOK_S
-        self._learn(finished, settlements, claimed)
-        return True
+        """Settle and claim in one transaction; False when there was nothing to do."""
+        return self._turn(settle=True, claim=True)
+
+    def settle(self) -> bool:
+        """Only settle, while another thread claims; False when there was nothing to do."""
+        return self._turn(settle=True, claim=False)
+
+    def claim(self) -> bool:
+        """Only claim, while another thread settles; False when there was nothing to do."""
+        with self._fetching:
+            return self._turn(settle=False, claim=True)
+
+    def wait_to_claim(self, seconds: float) -> None:
+        """Until there may be something to claim."""
+        self._to_claim.wait(seconds, self._restless)
+
+    def wait_to_settle(self, seconds: float) -> None:
+        """Until there is something to settle."""
+        self._to_settle.wait(seconds, self._unsettled)
 
     def wait(self, seconds: float) -> None:
-        """Until there is something to do."""
-        self._waiting = True
-        if not (self._finished or self._settlements):
-            self._something.wait(seconds)
-        self._waiting = False
-        self._something.clear()
+        """Until there is something to do, where one thread does both."""
+        self._to_claim.wait(seconds, lambda: self._unsettled() or self._restless())
 
     def forget(self) -> None:
         """Drop every outcome: the jobs belong to somebody else now."""
@@ -158,57 +125,93 @@ class Pump:
             if stock.breaker is not None and stock.breaker.tend(self._store):
                 self.wake()
 
+    def _unsettled(self) -> bool:
+        return bool(self._finished or self._settlements)
+
+    def _restless(self) -> bool:
+        now_s = monotonic_s()
+        return any(stock.restless(now_s) for stock in self._stocks.values())
+
+    def _turn(self, *, settle: bool, claim: bool) -> bool:
+        if not self._may_write():
+            return False  # the lease is gone: what was done here is no longer ours to say
+        if not settle:
+            return self._write([], [], self._wants(), stray=False)
+        self._settling = True
+        try:
+            stray = self._strays_next_s <= monotonic_s() < self._strays_until_s
+            # Whoever looks for claims that nobody knows of must not find those that are just being made.
+            with self._fetching if stray else nullcontext():
+                finished, settlements = _drained(self._finished), _drained(self._settlements)
+                return self._write(finished, settlements, self._wants() if claim else [], stray=stray)
+        finally:
+            self._settling = False
+
+    def _write(
+        self, finished: list[Finished], settlements: list[Settlement], wants: list[Want], *, stray: bool
+    ) -> bool:
+        if not (finished or settlements or wants or stray):
+            return False
+        try:
+            claimed, late = self._written(finished, settlements, wants, stray=stray)
+        except Failure:
+            # It may have happened or not. Tokens make a second settlement harmless; claims that nobody here knows
+            # of are given back in the next turn.
+            self._finished.extendleft(reversed(finished))
+            self._settlements.extendleft(reversed(settlements))
+            self._strays_until_s = monotonic_s() + STRAYS_S
+            self._strays_next_s = 0.0
+            self.wake()
+            raise
+        if stray:
+            self._strays_next_s = monotonic_s() + STRAYS_LOOK_S
+        self._learn(finished, settlements, claimed)
+        if bus.listeners:
+            telling.settled(finished, settlements, late)
+            telling.claimed([job for claim in claimed for job in claim.jobs])
+        return True
+
+    def _written(
+        self, finished: list[Finished], settlements: list[Settlement], wants: list[Want], *, stray: bool
+    ) -> tuple[list[Claimed], Unsettled]:
+        def phase(tx: Tx) -> tuple[list[Claimed], Unsettled]:
+            return self._phase(tx, finished, settlements, wants, stray=stray)
+
+        # What is one statement needs no transaction around it: two round trips less for a lone job.
+        brief = not (self._breakers or stray or settlements) and len(wants) + bool(finished) == 1
+        return self._store.each(phase) if self.apart and brief else self._store.atomic(phase)
+
     def _phase(
-        self,
-        tx: Tx,
-        finished: list[Finished],
-        settlements: list[Settlement],
-        wants: list[tuple[str, str, int]],
-        *,
-        stray: bool,
-    ) -> list[Claimed]:
+        self, tx: Tx, finished: list[Finished], settlements: list[Settlement], wants: list[Want], *, stray: bool
+    ) -> tuple[list[Claimed], Unsettled]:
         if stray:
             finished, settlements = ledger.not_yet_settled(tx, self.worker, finished, settlements)
             ledger.release_strays(tx, self.worker, self._held(finished, settlements))
-        ledger.settle(tx, self.worker, finished, settlements)
+        late = ledger.settle(tx, self.worker, finished, settlements)
         for name, stock in self._stocks.items():
             if stock.breaker is not None:
                 tell_breaker(tx, stock.breaker, name, stock.probes, finished, settlements)
-        return [self._claim(tx, queue, lane, count) for queue, lane, count in wants]
+        return [self._claim(tx, want) for want in wants], late
 
-    def _claim(self, tx: Tx, queue: str, lane: str, count: int) -> Claimed:
-        breaker = self._stocks[queue].breaker
-        admission = Admission(count) if breaker is None else breaker.admit(tx, count)
+    def _claim(self, tx: Tx, want: Want) -> Claimed:
+        breaker = self._stocks[want.queue].breaker
+        admission = Admission(want.count) if breaker is None else breaker.admit(tx, want.count)
         if admission.count == 0:
-            return Claimed(queue, lane, False, [])
-        jobs = ledger.claim(tx, queue=queue, worker=self.worker, count=admission.count, lane=lane)
-        full = len(jobs) == count
+            return Claimed(want.queue, want.lane, False, [])
+        jobs = ledger.claim(tx, queue=want.queue, worker=self.worker, count=admission.count, lane=want.lane)
+        full = len(jobs) == want.count
         if breaker is not None and admission.rejected and breaker.fails_with is not None:
             ledger.settle(tx, self.worker, (), [rejected(job, breaker.fails_with()) for job in jobs])
-            return Claimed(queue, lane, full, [])
+            return Claimed(want.queue, want.lane, full, [])
         if breaker is not None and jobs and admission.generation is not None:
             breaker.spend(tx, len(jobs))
-        return Claimed(queue, lane, full, jobs, admission.generation)
+        return Claimed(want.queue, want.lane, full, jobs, admission.generation)
 
-    def _wants(self, done: Counter[str]) -> list[tuple[str, str, int]]:
-        """Which claims are worth making: queue, lane and how many."""
+    def _wants(self) -> list[Want]:
+        if not self.claiming or len(self._finished) + len(self._settlements) > UNSETTLED_MAX:
+            return []
         now_s = monotonic_s()
-        wants = []
-        for name, stock in self._stocks.items():
-            room = stock.crew.settings.concurrency + self._ahead(stock, done[name]) - stock.crew.load
-            if room <= 0:
-                continue
-            # A few at a time are not worth a claim while many are still held.
-            worth = room >= min(BATCH_MAX, max(1, stock.crew.load // 4))
-            if worth and (stock.promising or now_s - stock.looked_s >= POLL_S):
-                # Lowered before the claim: a wake-up that comes during it must not be forgotten.
-                stock.promising = False
-                wants.append((name, ledger.LANE_READY, min(room, BATCH_MAX)))
-            due = stock.alone_more or now_s - stock.looked_alone_s >= ALONE_S
-            if due and not self._suspecting(stock, now_s):
-                stock.looked_alone_s = now_s
-                wants.append((name, ledger.LANE_ALONE, 1))
-        return wants
+        return [want for stock in self._stocks.values() for want in stock.wants(now_s)]
 
     def _held(self, finished: list[Finished], settlements: list[Settlement]) -> set[Held]:
         held = {job.held_as for stock in self._stocks.values() for job in stock.crew.jobs()}
@@ -216,29 +219,13 @@ class Pump:
         held.update(one.job.held_as for one in (*settlements, *self._settlements))
         return held
 
-    @staticmethod
-    def _ahead(stock: Stock, done: int) -> int:
-        """Claim further ahead while a turn sees most of what is held done, and less when jobs lie about."""
-        reach = stock.ahead + stock.crew.settings.concurrency
-        if stock.more and (stock.crew.starved or done * 2 >= reach):
-            stock.ahead = min(BATCH_MAX, max(stock.crew.settings.concurrency, stock.ahead * 2))
-        elif done * 4 < reach:
-            stock.ahead = stock.ahead * 3 // 4
-        return stock.ahead
-
-    @staticmethod
-    def _suspecting(stock: Stock, now_s: float) -> bool:
-        held = {job.id for job in stock.crew.jobs()} if stock.suspects else set()
-        stock.suspects = {job_id: since_s for job_id, since_s in stock.suspects.items() if job_id in held}
-        return any(now_s - since_s < SUSPECT_S for since_s in stock.suspects.values())
-
     def _learn(self, finished: list[Finished], settlements: list[Settlement], claimed: list[Claimed]) -> None:
-        now_s = monotonic_s()
         if any(stock.probes for stock in self._stocks.values()):
             for job in (*(one[0] for one in finished), *(one.job for one in settlements)):
                 self._stocks[job.queue].probes.pop(job.id, None)
+        now_s = monotonic_s()
         for claim in claimed:
-            self._stock(claim, now_s)
+            self._stocks[claim.queue].take(claim, now_s)
         self._look_ahead(settlements)
 
     def _look_ahead(self, settlements: list[Settlement]) -> None:
@@ -250,24 +237,8 @@ class Pump:
             soon = soon or 0 < (one.delay_us or 0) < POLL_S * 1_000_000
         if soon:
             self.due_soon()
-
-    def _stock(self, claim: Claimed, now_s: float) -> None:
-        stock = self._stocks[claim.queue]
-        if claim.lane == ledger.LANE_READY:
-            stock.promising = stock.promising or claim.full
-            stock.more = claim.full
-            stock.looked_s = now_s
-        else:
-            stock.alone_more = bool(claim.jobs)
-            stock.suspects.update(dict.fromkeys((job.id for job in claim.jobs), now_s))
-        if claim.generation is not None:
-            stock.probes.update(dict.fromkeys((job.id for job in claim.jobs), claim.generation))
-        if claim.jobs:
-            stock.crew.put(claim.jobs)
-
-
-def _by_queue(finished: list[Finished], settlements: list[Settlement]) -> Counter[str]:
-    return Counter([job.queue for job, _, _ in finished] + [one.job.queue for one in settlements])
+        if settlements and self._to_claim.waited_for:
+            self._to_claim.ring()
 
 
 def _drained(gathered: deque[T]) -> list[T]:

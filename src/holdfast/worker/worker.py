@@ -12,7 +12,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.base import monotonic_s, world
+from holdfast.base import bus, monotonic_s, world
 from holdfast.catalog import Failure
 from holdfast.store import Store
 from holdfast.worker import ledger
@@ -121,9 +121,14 @@ class Worker:
         return self._thread is None or not self._thread.is_alive()
 
     def _run(self) -> None:
+        settler = threading.Thread(target=self._settle, name="holdfast-settle", daemon=True)
         try:
+            if self._pump.apart:
+                settler.start()
             while not self._stopping.is_set():
                 self._turn()
+            if self._pump.apart:
+                settler.join()
             self._wind_down()
         finally:
             for crew in self._crews:
@@ -139,10 +144,28 @@ class Worker:
         if self._fenced.is_set():
             self._start_anew()
         try:
-            if not self._pump.turn():
+            if self._pump.apart:
+                if not self._pump.claim():
+                    self._pump.wait_to_claim(TURN_WAIT_S)
+            elif not self._pump.turn():
                 self._pump.wait(TURN_WAIT_S)
-        except Failure:
-            self._stopping.wait(TROUBLE_S)
+        except Failure as failure:
+            self._trouble(failure)
+
+    def _settle(self) -> None:
+        """The thread that settles while another claims."""
+        while not self._stopping.is_set():
+            try:
+                if not self._pump.settle():
+                    self._pump.wait_to_settle(TURN_WAIT_S)
+            except Failure as failure:
+                self._trouble(failure)
+
+    def _trouble(self, failure: Failure) -> None:
+        """The database failed: what was to be written is kept, and tried again after a moment."""
+        if bus.listeners:
+            bus.tell("worker.trouble", worker=self.id, code=failure.code, technical=failure.technical)
+        self._stopping.wait(TROUBLE_S)
 
     def _start_anew(self) -> None:
         """The lease was lost: what is held belongs to others. Take a new identity and begin again."""
@@ -165,7 +188,7 @@ class Worker:
         while not (self._pump.idle or self._fenced.is_set()) and monotonic_s() < give_up_s:
             try:
                 if not self._pump.turn():
-                    self._pump.wait(0.05)
+                    self._pump.wait_to_settle(0.05)
             except Failure:
                 world().sleep(TROUBLE_S)
         self._release([job for crew in self._crews for job in crew.jobs()], "the worker stops; the grace time is over")

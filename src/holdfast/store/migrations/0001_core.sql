@@ -1,7 +1,7 @@
 -- Times are UTC microseconds. Ids are UUIDv7 text, so later rows sort later.
 
 CREATE TABLE job (
-  id TEXT /* postgresql: COLLATE "C" */ PRIMARY KEY,
+  id TEXT /* postgresql: COLLATE "C" */ NOT NULL PRIMARY KEY,
   tenant TEXT NOT NULL DEFAULT '',
   queue TEXT NOT NULL,
   kind TEXT NOT NULL,
@@ -37,18 +37,20 @@ CREATE TABLE job (
   last_attempt_us BIGINT,
   finished_us BIGINT,
   failed_us BIGINT,
-  CONSTRAINT job_state CHECK (state IN ('queued', 'processing', 'complete', 'failed')),
+  -- What a job may hold in each state, in one check: it is made at every move.
+  CONSTRAINT job_state CHECK (CASE state
+    WHEN 'queued' THEN lease_owner IS NULL AND finished_us IS NULL AND result IS NULL AND failed_us IS NULL
+      AND error_code IS NULL AND error_message IS NULL AND error_technical IS NULL AND fingerprint IS NULL
+    WHEN 'processing' THEN lease_owner IS NOT NULL AND started_us IS NOT NULL AND finished_us IS NULL AND result IS NULL
+      AND failed_us IS NULL AND error_code IS NULL AND error_message IS NULL AND error_technical IS NULL
+      AND fingerprint IS NULL
+    WHEN 'complete' THEN finished_us IS NOT NULL AND started_us IS NOT NULL AND lease_owner IS NULL
+      AND failed_us IS NULL AND error_code IS NULL AND error_message IS NULL AND error_technical IS NULL
+      AND fingerprint IS NULL
+    WHEN 'failed' THEN failed_us IS NOT NULL AND error_code IS NOT NULL AND lease_owner IS NULL
+      AND finished_us IS NULL AND result IS NULL AND unique_key IS NULL
+    ELSE false END),
   CONSTRAINT job_lane CHECK (lane IN ('waiting', 'ready', 'alone')),
-  CONSTRAINT job_result CHECK (result IS NULL OR state = 'complete'),
-  CONSTRAINT job_finished CHECK ((finished_us IS NOT NULL) = (state = 'complete')),
-  CONSTRAINT job_error CHECK ((error_code IS NOT NULL) = (state = 'failed')),
-  CONSTRAINT job_error_message CHECK (error_message IS NULL OR state = 'failed'),
-  CONSTRAINT job_error_technical CHECK (error_technical IS NULL OR state = 'failed'),
-  CONSTRAINT job_fingerprint CHECK (fingerprint IS NULL OR state = 'failed'),
-  CONSTRAINT job_failed CHECK ((failed_us IS NOT NULL) = (state = 'failed')),
-  CONSTRAINT job_lease CHECK ((lease_owner IS NOT NULL) = (state = 'processing')),
-  CONSTRAINT job_started CHECK (started_us IS NOT NULL OR state IN ('queued', 'failed')),
-  CONSTRAINT job_unique CHECK (unique_key IS NULL OR state <> 'failed'),
   CONSTRAINT job_counts CHECK (attempt_count >= pardon_count AND pardon_count >= 0 AND manual_retry_count >= 0)
 ) /* postgresql: WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0) */;
 
@@ -80,7 +82,7 @@ CREATE TABLE journal (
 CREATE INDEX journal_subject ON journal (subject, id);
 
 CREATE TABLE worker (
-  id TEXT PRIMARY KEY,
+  id TEXT NOT NULL PRIMARY KEY,
   host TEXT NOT NULL,
   process INTEGER NOT NULL,
   queues TEXT NOT NULL,
@@ -90,7 +92,7 @@ CREATE TABLE worker (
 );
 
 CREATE TABLE queue (
-  name TEXT PRIMARY KEY,
+  name TEXT NOT NULL PRIMARY KEY,
   paused_us BIGINT,
   paused_reason TEXT,
   CONSTRAINT queue_reason CHECK (paused_reason IS NULL OR paused_us IS NOT NULL)
@@ -98,7 +100,7 @@ CREATE TABLE queue (
 
 -- Breakers shared by all processes. A closed breaker has no hold; an open one says why and until when.
 CREATE TABLE breaker (
-  name TEXT PRIMARY KEY,
+  name TEXT NOT NULL PRIMARY KEY,
   state TEXT NOT NULL DEFAULT 'closed',
   mode TEXT NOT NULL DEFAULT 'hold',
   reason TEXT,
@@ -121,7 +123,7 @@ CREATE TABLE breaker_count (
 );
 
 CREATE TABLE periodic (
-  name TEXT PRIMARY KEY,
+  name TEXT NOT NULL PRIMARY KEY,
   schedule TEXT NOT NULL,
   queue TEXT NOT NULL,
   kind TEXT NOT NULL,

@@ -50,8 +50,7 @@ SELECT id FROM job WHERE tenant = :tenant AND queue = :queue AND unique_key = :d
 UPDATE job
    SET state = 'processing', lease_owner = :owner, token = token + 1,
        attempt_count = attempt_count + 1, started_us = COALESCE(started_us, {now_us}), last_attempt_us = {now_us}
- WHERE id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
-       SELECT id FROM job
+ WHERE /* postgresql: ctid = ANY(ARRAY( SELECT ctid */ /* sqlite: id IN ( SELECT id */ FROM job
         WHERE state = 'queued' AND queue = :queue AND lane = :lane
           AND NOT EXISTS (SELECT 1 FROM queue WHERE name = :queue AND paused_us IS NOT NULL)
         ORDER BY priority, due_us, id LIMIT :count
@@ -82,18 +81,16 @@ RETURNING queue;
 SELECT min(due_us) - {now_us} FROM job WHERE state = 'queued' AND lane = 'waiting';
 
 -- name: finish
--- A look-up by id, whatever the planner believes: joined to a table of pairs, it reads all jobs to find the few that
--- it expects to be processing. The tokens come as one JSON object for the same reason.
+-- The state is written so that no partial index fits: this is a look-up by id, whatever the planner believes.
 /* postgresql: WITH done AS ( */
 UPDATE job
-   SET state = 'complete', token = token + 1, finished_us = {now_us}, lease_owner = NULL, cancel_us = NULL
- WHERE id {among: ids} AND state = 'processing'
-   AND /* postgresql: token = (:held::jsonb -> id ->> 0)::bigint */
-       /* sqlite: (id, token) IN (SELECT key, value ->> 0 FROM json_each(:held)) */
-/* postgresql: RETURNING id, queue, kind, attempt_count, finished_us )
+   SET state = 'complete', token = job.token + 1, finished_us = {now_us}, lease_owner = NULL, cancel_us = NULL,
+       result = given.result
+  FROM {given: id text, token bigint, duration_us bigint, result text}
+ WHERE job.id = given.id AND job.token = given.token AND job.state || '' = 'processing'
+/* postgresql: RETURNING job.id, job.queue, job.kind, job.attempt_count, job.finished_us, given.duration_us )
 INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker, duration_us)
-SELECT done.finished_us, done.id, 'finished', done.queue, done.kind, done.attempt_count, :worker,
-       (:held::jsonb -> done.id ->> 1)::bigint
+SELECT done.finished_us, done.id, 'finished', done.queue, done.kind, done.attempt_count, :worker, done.duration_us
   FROM done
 RETURNING subject */
 /* sqlite: RETURNING id */;
@@ -110,10 +107,6 @@ SELECT DISTINCT settled.subject FROM journal AS settled
 -- Which of these were finished under the token that they were held with.
 -- (The state is written so that no partial index fits: this is a look-up by id.)
 SELECT id, token - 1 FROM job WHERE id {among: ids} AND state || '' = 'complete';
-
--- name: keep_result
--- Only just after `finish`, in the same transaction.
-UPDATE job SET result = :result WHERE id = :id AND state = 'complete';
 
 -- name: retry
 -- Back to the queue with a later due time: retry, snooze, release and reclaim differ in what they give back.

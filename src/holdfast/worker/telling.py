@@ -1,0 +1,64 @@
+"""What became of jobs, told to whoever listens in this process; only after it is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from holdfast.base import bus
+from holdfast.worker.job import Job, NewJob
+from holdfast.worker.ledger import LATE, PAST, Finished, Unsettled
+from holdfast.worker.settlement import Settlement
+
+
+def claimed(jobs: Iterable[Job]) -> None:
+    """These are this worker's now."""
+    for job in jobs:
+        bus.tell("job.claimed", **_facts(job))
+
+
+def settled(finished: Iterable[Finished], settlements: Iterable[Settlement], late: Unsettled) -> None:
+    """These attempts have ended."""
+    lost = {one[0].held_as for one in late[0]} | {one.job.held_as for one in late[1]}
+    for job, _, duration_us in finished:
+        verb = LATE if job.held_as in lost else "finished"
+        bus.tell(f"job.{verb}", **_facts(job), duration_us=duration_us)
+    for one in settlements:
+        verb = LATE if one.job.held_as in lost else PAST[one.verb]
+        bus.tell(
+            f"job.{verb}",
+            **_facts(one.job),
+            code=one.code,
+            message=one.message,
+            technical=one.technical,
+            reason=one.reason,
+            upstream_status=one.upstream_status,
+            duration_us=one.duration_us,
+            delay_us=one.delay_us,
+        )
+
+
+def enqueued(made: Sequence[tuple[str, NewJob]], trace: str | None) -> None:
+    """These are on disk, with their ids."""
+    for job_id, new in made:
+        bus.tell(
+            "job.enqueued",
+            id=job_id,
+            tenant=new.tenant,
+            queue=new.queue,
+            kind=new.kind,
+            attempt=0,
+            delay_us=int(new.delay_s * 1_000_000),
+            trace=trace,
+        )
+
+
+def _facts(job: Job) -> dict[str, object]:
+    return {
+        "id": job.id,
+        "tenant": job.tenant,
+        "queue": job.queue,
+        "kind": job.kind,
+        "attempt": job.attempt,
+        "worker": job.worker,
+        "trace": job.trace,
+    }
