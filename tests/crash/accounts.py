@@ -65,8 +65,8 @@ class Account:
 
     def complaints(self) -> Iterable[str]:
         """What does not add up in the life of this job."""
-        moves = [verb for verb in self.verbs if verb in MOVES or verb == "enqueued"]
-        if not re.fullmatch(LIFE.pattern + END[self.state], " ".join(moves)):
+        moves = [verb for verb in self.verbs if verb in MOVES]
+        if not re.fullmatch(LIFE.pattern + END[self.state], " ".join(["enqueued", *moves])):
             yield f"{self.state} after {' '.join(self.verbs)}"
         counts = Counter(moves)
         if self.token != sum(counts[verb] for verb in MOVES):

@@ -97,6 +97,8 @@ def test_every_statement_we_ship_is_understood_by_its_engine(store: Store) -> No
     assert {"job.claim", "job.finish", "worker.renew", "idempotency.begin"} <= set(names)
     broken = {}
     for name in names:
+        if name == "job.stream" and store.engine is Engine.POSTGRESQL:
+            continue  # COPY cannot be prepared; the batches of tests/worker/test_enqueue.py run it
         try:
             _prepare(store, name)
         except Exception as error:

@@ -15,8 +15,8 @@ from holdfast.policy import Backoff, Retry
 from holdfast.store import Store
 from holdfast.testing.processes import wait_until
 from holdfast.worker import Handlers, Job, Jobs, Worker, ledger
-from holdfast.worker.stock import Stock
 from holdfast.worker.settlement import failed
+from holdfast.worker.stock import Stock
 
 PATIENCE_S = 30.0
 Work = Callable[..., Worker]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -64,7 +64,7 @@ class PostgresqlDatabase:
         with self._connected() as connection:
             _run(connection, "BEGIN" if write else "BEGIN READ ONLY")
             try:
-                yield lambda text, parameters: _run(connection, text, parameters)
+                yield _Executor(connection)
             except BaseException:
                 _roll_back(connection)
                 raise
@@ -201,6 +201,24 @@ class PostgresqlDatabase:
                     open=True,
                 )
             return self._pool
+
+
+class _Executor:
+    """Runs statements of one transaction."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection[tuple[Any, ...]]) -> None:
+        self._connection = connection
+
+    def __call__(self, text: str, parameters: Mapping[str, Any]) -> Cursor:
+        return self._connection.execute(text, parameters)
+
+    def stream(self, text: str, pieces: Iterable[str]) -> None:
+        """COPY from these pieces."""
+        with self._connection.cursor() as cursor, cursor.copy(text) as copy:
+            for piece in pieces:
+                copy.write(piece)
 
 
 def _keywords() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.base import encode, now_us
@@ -65,6 +65,15 @@ class Tx:
             for number, (kind, column) in enumerate(zip(statement.columns, zip(*rows, strict=True), strict=True)):
                 shared[f"given_{number}"] = array_text(column, kind)
         return self._execute(statement.text, shared)
+
+    @property
+    def streams(self) -> bool:
+        """Whether rows can be streamed: into PostgreSQL, in a transaction of our own."""
+        return hasattr(self._execute, "stream")
+
+    def stream(self, name: str, pieces: Iterable[str]) -> None:
+        """Feed rows to a COPY statement, piece by piece; the database works while the next piece is made."""
+        self._execute.stream(self._statements[name].text, pieces)  # type: ignore[attr-defined]  # see `streams`
 
     def now_us(self) -> int:
         """The time on the clock that rules leases: the database's, or the injected one."""

@@ -89,7 +89,7 @@ class DeadLetters:
 
     def history(self, job_id: str) -> Iterator[dict[str, Any]]:
         """Everything that ever happened to it, in order, read page by page."""
-        asked: dict[str, Any] = {"id": job_id, "after": 0, "count": limits().page_rows_max}
+        asked: dict[str, Any] = {"id": job_id, "after": -1, "count": limits().page_rows_max}
         while True:
             events = self.store.atomic(lambda tx: tx.records("job.history", **asked), write=False)
             yield from events

@@ -15,8 +15,9 @@ from holdfast.base import Json, limits
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.policy.cron import CronInvalid, Every, Schedule, read_schedule
 from holdfast.store import Store, Tx
+from holdfast.worker.enqueueing import NAME_CHARS_MAX
 from holdfast.worker.job import DEFAULT_QUEUE
-from holdfast.worker.jobs import NAME_CHARS_MAX, Jobs
+from holdfast.worker.jobs import Jobs
 from holdfast.worker.ledger import payload_text
 
 DEFAULT_GROUP = "default"

@@ -11,7 +11,7 @@ from holdfast.catalog import Failure
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.store import Engine, Store, Tx
 from holdfast.worker.breakers import allow_one
-from holdfast.worker.jobs import NAME_CHARS_MAX
+from holdfast.worker.enqueueing import NAME_CHARS_MAX
 from holdfast.worker.ledger import LANE_WAITING
 from holdfast.worker.wake import CHANNEL
 

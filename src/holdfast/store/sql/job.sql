@@ -14,24 +14,17 @@ SELECT given.id, given.tenant, given.queue, given.kind,
  WHERE true
 ON CONFLICT DO NOTHING;
 
--- name: journal_enqueued
-INSERT INTO journal (at_us, subject, verb, queue, kind, due_us)
-SELECT {now_us}, given.id, 'enqueued', given.queue, given.kind,
-       CASE WHEN given.delay_us > 0 THEN {now_us} + given.delay_us END
-  FROM {given: id text, queue text, kind text, delay_us bigint};
-
 -- name: enqueue_one
--- PostgreSQL alone: a single job and its event in one statement, so that one round trip is all it takes.
+-- One job without a dedupe key, in one round trip.
+INSERT INTO job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max, timeout_us, trace, created_us)
+VALUES (:id, :tenant, :queue, :kind, CASE WHEN CAST(:delay_us AS BIGINT) > 0 THEN 'waiting' ELSE 'ready' END,
+        :priority, {now_us} + CAST(:delay_us AS BIGINT), :payload, :attempts_max, :timeout_us, :trace, {now_us})
+ON CONFLICT (id) DO NOTHING;
+
+-- name: stream
+-- Many jobs without dedupe keys, as a stream of rows; SQLite needs none.
 /* postgresql:
-WITH made AS (
-  INSERT INTO job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max, timeout_us, trace, created_us)
-  VALUES (:id, :tenant, :queue, :kind, CASE WHEN :delay_us::bigint > 0 THEN 'waiting' ELSE 'ready' END,
-          :priority, {now_us} + :delay_us::bigint, :payload, :attempts_max, :timeout_us, :trace, {now_us})
-  ON CONFLICT (id) DO NOTHING
-  RETURNING id, queue, kind, created_us, due_us, lane
-)
-INSERT INTO journal (at_us, subject, verb, queue, kind, due_us)
-SELECT created_us, id, 'enqueued', queue, kind, CASE WHEN lane = 'waiting' THEN due_us END FROM made
+COPY job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max, timeout_us, trace, created_us) FROM STDIN
 */
 /* sqlite: SELECT 1 */;
 
@@ -173,8 +166,16 @@ SELECT kind FROM job WHERE id = :id;
 SELECT state, result, error_code, error_message FROM job WHERE id = :id;
 
 -- name: history
-SELECT id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason
-  FROM journal WHERE subject = :id AND id > :after ORDER BY id LIMIT :count;
+-- The row itself says when the job was enqueued; the journal begins with its first move.
+SELECT id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason FROM (
+  SELECT 0 AS id, created_us AS at_us, 'enqueued' AS verb, 0 AS attempt, '' AS worker, CAST(NULL AS TEXT) AS code,
+         CAST(NULL AS INTEGER) AS upstream_status, CAST(NULL AS BIGINT) AS duration_us,
+         CASE WHEN lane = 'waiting' AND attempt_count = 0 THEN due_us END AS due_us, CAST(NULL AS TEXT) AS reason
+    FROM job WHERE id = :id AND CAST(:after AS BIGINT) < 0
+  UNION ALL
+  SELECT id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason
+    FROM journal WHERE subject = :id AND id > :after
+) AS event ORDER BY id LIMIT :count;
 
 -- name: list
 SELECT id, tenant, queue, kind, state, priority, due_us, attempt_count, manual_retry_count, error_code, error_message,

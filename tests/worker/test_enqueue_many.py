@@ -1,0 +1,62 @@
+"""Enqueueing many at once: as a stream of rows in one call, and by coroutines that share a commit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from holdfast.catalog import Failure
+from holdfast.store import Store
+from holdfast.worker import Jobs, NewJob
+from holdfast.worker.enqueueing import insert, prepared
+
+
+@pytest.mark.parametrize("text", ["a\tb", "a\\nb", "back\\slash", "\\N", "\\.", "quote\"'", "line\nfeed\r", "ünï😀"])
+def test_a_large_batch_keeps_every_character(store: Store, text: str) -> None:
+    jobs = Jobs(store)
+    made = jobs.enqueue_many([NewJob(kind=text, payload={"text": text}, tenant=text, queue=f"q{text}")] * 60)
+    for one in (made[0], made[-1]):
+        shown = jobs.show(one.id)
+        assert (shown["kind"], shown["tenant"], shown["queue"]) == (text, text, f"q{text}")
+        assert json.loads(shown["payload"]) == {"text": text}
+
+
+def test_a_large_batch_keeps_delays_priorities_and_limits(store: Store) -> None:
+    jobs = Jobs(store)
+    new = NewJob(kind="work", delay_s=60, priority=-7, attempts=4, timeout_s=2.5)
+    shown = jobs.show(jobs.enqueue_many([new] * 60)[-1].id)
+    assert (shown["lane"], shown["priority"], shown["attempts_max"]) == ("waiting", -7, 4)
+    assert (shown["timeout_us"], shown["due_us"] - shown["created_us"]) == (2_500_000, 60_000_000)
+
+
+def test_a_large_batch_that_is_repeated_after_a_lost_reply_doubles_nothing(store: Store) -> None:
+    rows = [prepared(NewJob(kind="work")) for _ in range(60)]
+    for _ in range(2):
+        store.atomic(lambda tx: insert(tx, rows))
+    assert len(Jobs(store).list(count=200)) == 60
+
+
+async def test_a_hundred_coroutines_share_few_commits_and_lose_nothing(store: Store) -> None:
+    jobs = Jobs(store)
+    made = await asyncio.gather(*(jobs.enqueue_async("work", {"n": number}) for number in range(100)))
+    kept = {job["id"] for job in jobs.list(count=200)}
+    assert {one.id for one in made} == kept
+    assert len(kept) == 100
+    created = {jobs.show(one.id)["created_us"] for one in made}
+    assert len(created) < 20, "most of them were committed together"
+
+
+async def test_a_coroutine_is_told_of_its_own_mistake_at_once(store: Store) -> None:
+    with pytest.raises(Failure) as refused:
+        await Jobs(store).enqueue_async("")
+    assert refused.value.code == "BAD_REQUEST"
+    assert Jobs(store).list() == []
+
+
+async def test_a_coroutine_with_a_dedupe_key_gets_the_twin(store: Store) -> None:
+    jobs = Jobs(store)
+    first = await jobs.enqueue_async("work", dedupe_key="one")
+    second = await jobs.enqueue_async("work", dedupe_key="one")
+    assert (second.id, second.created) == (first.id, False)
