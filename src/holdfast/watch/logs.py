@@ -1,0 +1,115 @@
+"""Logs: one line for each thing that happened, JSON for machines or aligned text for a terminal.
+
+The whole technical reason is in the line, redacted; `message` is what people are shown. structlog's own configuration
+is neither read nor changed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, MutableMapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+from holdfast.base import Facts, bus, encode, now_us, utc_text
+from holdfast.catalog import current_context
+from holdfast.watch.redact import redacted
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, Processor, WrappedLogger
+
+LEVELS = ("debug", "info", "warning", "error")
+QUIET = frozenset({"link.succeeded"})
+"""Too many to tell at `info`."""
+WARNED = frozenset({
+    "job.retried", "job.reclaimed", "job.settled_late", "job.released", "link.retried", "link.gave_up", "link.rejected",
+    "breaker.opened", "queue.paused",
+})  # fmt: skip
+WRONG = frozenset({"job.failed", "worker.trouble"})
+_CONTEXT = ("request_id", "trace_id", "span_id")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def log_events(*, json: bool | None = None, stream: TextIO | None = None, level: str = "info") -> Callable[[], None]:
+    """Log what the bus tells from now on; what is returned ends it.
+
+    Args:
+        json: one JSON object a line, or text for people; unless given, text when the stream is a terminal.
+        stream: standard error unless given.
+        level: the least that is logged: debug, info, warning or error.
+
+    Raises:
+        ValueError: there is no such level.
+    """
+    import structlog
+
+    if level not in LEVELS:
+        raise ValueError(f"{level!r} is no level; levels: {', '.join(LEVELS)}")
+    out = sys.stderr if stream is None else stream
+    as_json = not out.isatty() if json is None else json
+    logger = structlog.wrap_logger(
+        structlog.PrintLogger(out),
+        processors=_processors(as_json=as_json, colours=not as_json and out.isatty()),
+        wrapper_class=structlog.BoundLogger,
+        context_class=dict,
+        cache_logger_on_first_use=False,
+    )
+    least = LEVELS.index(level)
+
+    def hear(verb: str, facts: Facts) -> None:
+        called = level_of(verb, facts)
+        if LEVELS.index(called) >= least:
+            where = {name: value for name in _CONTEXT if (value := getattr(current_context(), name))}
+            getattr(logger, called)(verb, facts={**where, **facts})
+
+    return bus.listen(hear)
+
+
+def level_of(verb: str, facts: Facts) -> str:
+    """How loudly it is told."""
+    if verb == "request.served":
+        status = facts.get("status") or 0
+        return "error" if status >= 500 else "warning" if status >= 400 else "info"
+    if verb == "delivery.attempted":
+        return {"delivered": "info", "retried": "warning"}.get(str(facts.get("outcome")), "error")
+    if verb == "webhook.received":
+        return "info" if facts.get("code") is None else "warning"
+    if verb in WRONG:
+        return "error"
+    return "warning" if verb in WARNED else "debug" if verb in QUIET else "info"
+
+
+def _processors(*, as_json: bool, colours: bool) -> list[Processor]:
+    import structlog
+
+    last: Processor
+    if as_json:
+        last = structlog.processors.JSONRenderer(serializer=_line)
+    else:
+        last = structlog.dev.ConsoleRenderer(colors=colours)
+    return [structlog.processors.add_log_level, _stamp, _unfold, *([] if as_json else [_one_line]), last]
+
+
+def _stamp(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    event["timestamp"] = utc_text(now_us())
+    return event
+
+
+def _unfold(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """The facts as fields of their own; none takes the place of what the line itself says."""
+    facts = redacted(event.pop("facts"))
+    for name, value in facts.items():
+        event[f"{name}_" if name in ("event", "level", "timestamp") else name] = value
+    return event
+
+
+def _one_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """What others wrote must neither begin a line nor speak to the terminal."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = _CONTROL.sub(lambda found: repr(found[0])[1:-1], value)
+    return event
+
+
+def _line(event: MutableMapping[str, Any], **_unused: Any) -> str:
+    return encode(dict(event))

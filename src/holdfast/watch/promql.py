@@ -1,0 +1,104 @@
+"""A measure as PromQL, so that Prometheus and Holdfast judge by the same numbers.
+
+Every process shows the numbers of all processes together. Where Prometheus scrapes several of them it sees the same
+series several times; `max without (instance, pod)` takes each once.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from holdfast.watch.names import Metric
+from holdfast.watch.rules import Rule
+from holdfast.watch.rules_measure import Average, Count, Counted, Level, Measure, Quantile, Ratio, Surge
+
+ONCE = "max without (instance, pod)"
+
+
+def condition(rule: Rule) -> str:
+    """The expression that has a result while the rule's condition holds."""
+    return f"{promql(rule.what, rule.per)} {rule.sign} {rule.threshold:.15g}"
+
+
+def promql(measure: Measure, per: str | None = None) -> str:
+    """The measure for each value of the label, or for everything together."""
+    match measure:
+        case Count(of=several, over_s=over_s, worst_of=worst_of):
+            grown = " or ".join(increase(one, "", over_s) for one in several)
+            if worst_of is None:
+                return total(grown, per)
+            return f"max{_by(per)} (sum{_by(per, worst_of)} ({grown}))"
+        case Ratio(part=part, whole=whole, over_s=over_s):
+            below = total(increase(whole, "", over_s), per)
+            # A part that never happened has no series; it is none of the whole, not unknown.
+            return f"({total(increase(part, '', over_s), per)} or {below} * 0) / {below}"
+        case Average(of=of, over_s=over_s):
+            return f"{total(increase(of, '_sum', over_s), per)} / {total(increase(of, '_count', over_s), per)}"
+        case Quantile(of=of, share=share, over_s=over_s):
+            return f"histogram_quantile({share:g}, sum{_by(per, 'le')} ({increase(of, '_bucket', over_s)}))"
+        case Level(of=metric, unless=unless):
+            return _level(metric, unless, per)
+        case Surge(of=of, over_s=over_s, usual_s=usual_s, least=least):
+            lately = total(increase(of, "", over_s), per)
+            usually = total(increase(of, "", usual_s), per)
+            return f"({lately} > {least:g}) / ({usually} * {over_s / usual_s:.15g})"
+        case _:
+            assert_never(measure)
+
+
+def total(inner: str, per: str | None) -> str:
+    """Everything together, or for each value of the label."""
+    return f"sum{_by(per)} ({inner})"
+
+
+def increase(counted: Counted, suffix: str, over_s: float | str) -> str:
+    """How much the series grew; each once, however many processes show it."""
+    window = over_s if isinstance(over_s, str) else duration(over_s)
+    return f"{ONCE} (increase({selector(counted, suffix)}[{window}]))"
+
+
+def selector(counted: Counted, suffix: str = "") -> str:
+    """The series that count."""
+    matchers = [
+        *(_matcher(label, values, "=") for label, values in counted.only),
+        *(_matcher(label, values, "!") for label, values in counted.never),
+    ]
+    return counted.metric.name + suffix + (f"{{{', '.join(matchers)}}}" if matchers else "")
+
+
+def duration(seconds: float) -> str:
+    """`5m`, `90s`, `1h`."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")):
+        if seconds >= size and seconds % size == 0:
+            return f"{int(seconds // size)}{unit}"
+    return f"{round(seconds * 1_000)}ms"
+
+
+def _level(metric: Metric, unless: Metric | None, per: str | None) -> str:
+    shown = f"{ONCE} ({metric.name})"
+    if unless is not None:
+        shown = f"{shown} unless on ({metric.labels[0]}) ({ONCE} ({unless.name}) > 0)"
+    return f"{metric.merge.value}{_by(per)} ({shown})"
+
+
+def _by(*labels: str | None) -> str:
+    named = [label for label in labels if label is not None]
+    return f" by ({', '.join(named)})" if named else ""
+
+
+def _matcher(label: str, values: tuple[str, ...], sign: str) -> str:
+    if len(values) == 1:
+        return f"{label}{'=' if sign == '=' else '!='}{quoted(values[0])}"
+    return f"{label}{'=~' if sign == '=' else '!~'}{quoted('|'.join(_literal(value) for value in values))}"
+
+
+def quoted(text: str) -> str:
+    """A text in double quotes, as PromQL and YAML both read it."""
+    from holdfast.base import encode
+
+    return encode(text)
+
+
+def _literal(text: str) -> str:
+    """The text as a regular expression that matches nothing else."""
+    return "".join(f"\\{sign}" if sign in r".+*?()[]{}|^$\\" else sign for sign in text)
