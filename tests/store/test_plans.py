@@ -33,7 +33,6 @@ LOOK_UPS = {
     "job.twin": {"job_unique_key"},
     "job.free_unique": {"job_unique_key"},
     "job.outcome": {"job_pkey"},
-    "job.kind": {"job_pkey"},
     "job.history": {"job_pkey", "journal_subject"},
     "job.settled_since_claimed": {"journal_subject"},
     "worker.leave": {"job_held", "worker_pkey"},
