@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
-from bench.jobs_peers.contender import Client, Handled, SyncContender
+from bench.jobs_peers.contender import AsyncClient, AsyncContender, Client, Handled, SyncContender
 from holdfast.store import Store
 from holdfast.worker import Handlers, Job, Jobs, NewJob, QueueSettings, Worker
 
@@ -22,6 +22,38 @@ class HoldfastClient:
 
     def many(self, payloads: Sequence[str]) -> None:
         self._jobs.enqueue_many([NewJob(kind=KIND, payload=payload) for payload in payloads])
+
+
+class HoldfastCoroutines(AsyncContender):
+    """The same, enqueued by tasks of an event loop."""
+
+    unfinished = ""
+
+    def prepare(self, address: str) -> None:
+        raise NotImplementedError("only for enqueueing")
+
+    def work(self, address: str, handled: Handled, ready: Callable[[], None]) -> None:
+        raise NotImplementedError("only for enqueueing")
+
+    @asynccontextmanager
+    async def client(self, address: str) -> AsyncIterator[AsyncClient]:
+        with opened(address) as store:
+            jobs = Jobs(store)
+            try:
+                yield HoldfastAsyncClient(jobs)
+            finally:
+                jobs.close()
+
+
+class HoldfastAsyncClient:
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    async def one(self, payload: str) -> None:
+        await self._jobs.enqueue_async(KIND, payload)
+
+    async def many(self, payloads: Sequence[str]) -> None:
+        raise NotImplementedError("measured with plain calls")
 
 
 class Holdfast(SyncContender):
@@ -42,6 +74,10 @@ class Holdfast(SyncContender):
                 yield HoldfastClient(jobs)
             finally:
                 jobs.close()
+
+    def together(self, address: str, seconds: float, callers: int) -> float:
+        """Tasks of an event loop, as the peers that are awaited; threads have to wake each other for every job."""
+        return HoldfastCoroutines().together(address, seconds, callers)
 
     def work(self, address: str, handled: Handled, ready: Callable[[], None]) -> None:
         handlers = Handlers()

@@ -77,7 +77,8 @@ class Jobs:
         row = prepared(new)
         self._register(queue)
         self._combiner.submit(row)
-        self._tell([(row[0], new)], {queue}, row[-1])
+        if bus.listeners:
+            telling.enqueued([(row[0], new)], row[-1])
         return Enqueued(row[0], created=True)
 
     async def enqueue_async(self, kind: str, payload: Json = None, **options: Any) -> Enqueued:
@@ -96,7 +97,8 @@ class Jobs:
             await self.store.atomic_async(lambda tx: tx.run("queue.register", name=new.queue), repeatable=True)
             self._known_queues.add(new.queue)
         await self._gathering().submit(row)
-        self._tell([(row[0], new)], {new.queue}, row[-1])
+        if bus.listeners:
+            telling.enqueued([(row[0], new)], row[-1])
         return Enqueued(row[0], created=True)
 
     def enqueue_many(self, jobs: Sequence[NewJob], *, tx: Tx | None = None) -> list[Enqueued]:
@@ -215,6 +217,8 @@ class Jobs:
             self.store.single("job.enqueue_one", repeatable=True, **values)
         else:
             self.store.atomic(lambda tx: insert(tx, rows), repeatable=True)
+        for queue in {row[2] for row in rows}:
+            self.notifier.wake(queue)
         return [row[0] for row in rows]
 
     def _gathering(self) -> Gathering[Prepared, str]:
@@ -225,14 +229,11 @@ class Jobs:
         return self._coroutines
 
     def _tell_made(self, jobs: Sequence[NewJob], made: Sequence[Enqueued], queues: set[str]) -> None:
-        new = [(one.id, job) for one, job in zip(made, jobs, strict=True) if one.created] if bus.listeners else []
-        self._tell(new, queues, current_context().traceparent or None)
-
-    def _tell(self, made: Sequence[tuple[str, NewJob]], queues: set[str], trace: str | None) -> None:
         for queue in queues:
             self.notifier.wake(queue)
         if bus.listeners:
-            telling.enqueued(made, trace)
+            new = [(one.id, job) for one, job in zip(made, jobs, strict=True) if one.created]
+            telling.enqueued(new, current_context().traceparent or None)
 
     def _register(self, queue: str) -> None:
         """Let operators see the queue; once for each process."""

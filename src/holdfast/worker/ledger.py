@@ -78,7 +78,7 @@ def settle(tx: Tx, worker: str, finished: Sequence[Finished], settlements: Seque
     done = _finish(tx, worker, finished)
     moved = {one.job.held_as for one in settlements if _move(tx, one)}
     told = [one for one in settlements if one.job.held_as in moved or not _came_through(tx, one.job)]
-    events = [_finished_event(one, LATE) for one in finished if one[0].held_as not in done]
+    events = [_late_event(one) for one in finished if one[0].held_as not in done]
     events += [_event(one, PAST[one.verb] if one.job.held_as in moved else LATE) for one in told]
     journal(tx, worker, events)
     return (
@@ -185,13 +185,19 @@ def _finish(tx: Tx, worker: str, finished: Sequence[Finished]) -> set[Held]:
     rows = tx.many_rows("job.finish", list(newest.values()), worker=worker)
     done = {newest[row[0]][:2] for row in rows}
     if tx.engine is Engine.SQLITE:
-        journal(tx, worker, [_finished_event(one, "finished") for one in finished if one[0].held_as in done])
+        events = [
+            (job.id, job.queue, job.kind, job.attempt_count, duration_us)
+            for job, _, duration_us in finished
+            if job.held_as in done
+        ]
+        if events:
+            tx.many("job.journal_finished", events, worker=worker)
     return done
 
 
-def _finished_event(finished: Finished, verb: str) -> Event:
+def _late_event(finished: Finished) -> Event:
     job, _, duration_us = finished
-    return job.id, verb, job.queue, job.kind, job.attempt_count, None, None, duration_us, None, None
+    return job.id, LATE, job.queue, job.kind, job.attempt_count, None, None, duration_us, None, None
 
 
 def _event(one: Settlement, verb: str) -> Event:

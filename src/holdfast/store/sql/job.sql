@@ -88,6 +88,12 @@ SELECT done.finished_us, done.id, 'finished', done.queue, done.kind, done.attemp
 RETURNING subject */
 /* sqlite: RETURNING id */;
 
+-- name: journal_finished
+-- SQLite alone, which cannot write it together with the finish.
+INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker, duration_us)
+SELECT {now_us}, given.id, 'finished', given.queue, given.kind, given.attempt, :worker, given.duration_us
+  FROM {given: id text, queue text, kind text, attempt integer, duration_us bigint};
+
 -- name: settled_since_claimed
 -- Which of these this worker has settled since it last claimed them: the turn whose reply was lost has happened.
 SELECT DISTINCT settled.subject FROM journal AS settled
