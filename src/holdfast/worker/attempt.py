@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.base import Json, encode, limits, monotonic_s
+from holdfast.base import Json, bus, encode, limits, monotonic_s
 from holdfast.catalog import Failure, continued, enriched
 from holdfast.catalog.core import DEADLINE_EXCEEDED, INTERNAL_ERROR, TRANSACTION_ROLLED_BACK
 from holdfast.catalog.durable import JOB_TIMEOUT, KIND_UNKNOWN
 from holdfast.lifecycle import Cancel, RetryIn, Snooze
 from holdfast.policy import Breaker, within
+from holdfast.worker import telling
 from holdfast.worker.handlers import Handler
 from holdfast.worker.job import Job
 from holdfast.worker.ledger import Finished
@@ -35,7 +36,7 @@ def attempt(handler: Handler | None, job: Job) -> Outcome:
         if limit_s is None and job.trace is None:
             result = handler.function(job)
         else:
-            with within(limit_s), enriched(**(continued(job.trace) if job.trace else {})):
+            with within(limit_s), enriched(**_trace(job)):
                 result = handler.function(job)
         return settled(handler, job, result, started_s)
     except BaseException as error:  # noqa: BLE001 - here an attempt is settled, even if it tried to end the thread
@@ -56,7 +57,7 @@ async def attempt_async(handler: Handler, job: Job) -> Outcome:
             result = await handler.function(job)
         else:
             async with clock:
-                with within(limit_s), enriched(**(continued(job.trace) if job.trace else {})):
+                with within(limit_s), enriched(**_trace(job)):
                     result = await handler.function(job)
         return settled(handler, job, result, started_s)
     except BaseException as error:  # noqa: BLE001 - here an attempt is settled, even if it tried to end the loop
@@ -65,9 +66,19 @@ async def attempt_async(handler: Handler, job: Job) -> Outcome:
         return unsettled(handler, job, error, started_s)
 
 
+def _trace(job: Job) -> dict[str, str]:
+    """The trace of whoever enqueued the job, with a span for this attempt."""
+    if job.trace is None:
+        return {}
+    known = continued(job.trace)
+    job.span = known["span_id"]
+    return known
+
+
 def settled(handler: Handler, job: Job, result: Any, started_s: float) -> Outcome:
     """The handler returned."""
     if job.finished:
+        _tell_finished(job, started_s)
         return None
     if job.finishing:
         # Only the store knows whether the transaction came through; if it did, this changes nothing.
@@ -82,6 +93,7 @@ def settled(handler: Handler, job: Job, result: Any, started_s: float) -> Outcom
 def unsettled(handler: Handler | None, job: Job, error: BaseException, started_s: float) -> Outcome:
     """The handler raised; what it finished inside its own transaction stays finished."""
     if job.finished:
+        _tell_finished(job, started_s)
         return None
     if job.cancelled:
         return cancelled(job, "cancelled while it ran", elapsed_us(started_s))
@@ -103,6 +115,12 @@ def overdue(handler: Handler, job: Job, limit_s: float, started_s: float) -> Out
         return None
     failure = JOB_TIMEOUT(kind=job.kind, timeout_s=limit_s)
     return failed(job, failure, handler.retry, elapsed_us(started_s), blamed=True)
+
+
+def _tell_finished(job: Job, started_s: float) -> None:
+    """The handler's own transaction has settled the job: all that is left is to tell."""
+    if bus.listeners:
+        telling.settled([(job, None, elapsed_us(started_s))], (), ([], []))
 
 
 def time_limit_s(handler: Handler, job: Job) -> float | None:

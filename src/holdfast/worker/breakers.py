@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from holdfast.base import bus
 from holdfast.catalog import Fault
 from holdfast.policy import Breaker
 from holdfast.store import Store, Tx
@@ -20,6 +21,8 @@ from holdfast.worker.settlement import Settlement
 SLICES = 10
 BY_HAND_S = 60.0
 """How long a probe by hand may take before the breaker's own rule goes on."""
+TOLD = {"tripped": "breaker.opened", "recovered": "breaker.closed", "probed": "breaker.half_opened"}
+"""What the journal says, as it is told in this process."""
 SUBJECT = "breaker:"
 """What happens to a breaker is in the journal under this and its name."""
 
@@ -159,6 +162,8 @@ def allow_one(tx: Tx, name: str) -> bool:
 
 def _note(tx: Tx, name: str, verb: str, reason: str | None) -> None:
     tx.run("queue.note", subject=SUBJECT + name, verb=verb, queue="", reason=reason)
+    if verb in TOLD and bus.listeners:
+        tx.after_commit.append(lambda: bus.tell(TOLD[verb], name=name, reason=reason))
 
 
 def shared_breaker(settings: QueueSettings) -> SharedBreaker | None:

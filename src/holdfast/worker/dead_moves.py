@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from holdfast.base import bus
 from holdfast.catalog import Failure
 from holdfast.catalog.durable import JOB_NOT_FOUND
 from holdfast.store import Tx
@@ -92,4 +93,20 @@ def _note(tx: Tx, verb: str, letters: Sequence[Letter], reason: str | None) -> i
         "",
         [(one.id, verb, one.queue, one.kind, one.attempt_count, one.code, None, None, None, reason) for one in letters],
     )
+    if bus.listeners:
+        tx.after_commit.append(lambda: _tell(verb, letters, reason))
     return len(letters)
+
+
+def _tell(verb: str, letters: Sequence[Letter], reason: str | None) -> None:
+    for one in letters:
+        bus.tell(
+            f"job.{verb}",
+            id=one.id,
+            tenant=one.tenant,
+            queue=one.queue,
+            kind=one.kind,
+            attempt=one.attempt_count,
+            code=one.code,
+            reason=reason,
+        )

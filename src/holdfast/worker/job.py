@@ -81,6 +81,8 @@ class Job:
     """Whether that transaction has certainly come through; of a joined one only its owner knows."""
     cancelled: bool = False
     """Whether somebody asked to stop; a long handler looks now and then."""
+    span: str = ""
+    """The span of this attempt, where the job belongs to a trace."""
 
     @property
     def held_as(self) -> Held:

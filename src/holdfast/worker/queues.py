@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.base import limits
+from holdfast.base import bus, limits
 from holdfast.catalog import Failure
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.store import Engine, Store, Tx
@@ -77,6 +77,7 @@ class Queues:
         def phase(tx: Tx) -> None:
             tx.run("queue.pause", name=name, reason=reason)
             tx.run("queue.note", subject=SUBJECT + name, verb="paused", queue=name, reason=reason)
+            tx.after_commit.append(lambda: bus.tell("queue.paused", queue=name, reason=reason))
 
         self.store.atomic(phase)
 
@@ -87,6 +88,7 @@ class Queues:
             if tx.row("queue.resume", name=name) is None:
                 return False
             tx.run("queue.note", subject=SUBJECT + name, verb="resumed", queue=name, reason=None)
+            tx.after_commit.append(lambda: bus.tell("queue.resumed", queue=name, reason=None))
             return True
 
         resumed = self.store.atomic(phase)

@@ -61,4 +61,5 @@ def _facts(job: Job) -> dict[str, object]:
         "attempt": job.attempt,
         "worker": job.worker,
         "trace": job.trace,
+        "span": job.span,
     }

@@ -1,0 +1,100 @@
+"""What becomes of jobs is told on the bus, once it is written down; without a listener nothing is."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.base import bus
+from holdfast.catalog import enriched
+from holdfast.catalog.core import NETWORK_TIMEOUT
+from holdfast.policy import Backoff, Breaker, Retry
+from holdfast.store import Store
+from holdfast.testing.processes import wait_until
+from holdfast.worker import DeadLetters, Handlers, Job, Jobs, Queues, QueueSettings, Worker
+
+SOON = Retry(attempts=2, backoff=Backoff.listed(0))
+PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+def run_until(store: Store, handlers: Handlers, told: list, verb: str) -> None:
+    worker = Worker(store, handlers)
+    worker.start()
+    try:
+        wait_until(lambda: any(one == verb for one, _ in told), within_s=20, what=verb)
+    finally:
+        worker.stop()
+        assert worker.join(20)
+
+
+def test_a_job_is_told_from_its_enqueueing_to_its_end(store: Store) -> None:
+    handlers, jobs = Handlers(), Jobs(store)
+
+    @handlers.handle("work", retry=SOON)
+    def work(job: Job) -> None:
+        if job.attempt == 1:
+            raise NETWORK_TIMEOUT(upstream_status=504)
+
+    with bus.heard() as told:
+        made = jobs.enqueue("work", tenant="acme")
+        run_until(store, handlers, told, "job.finished")
+    mine = [(verb, facts) for verb, facts in told if facts.get("id") == made.id]
+    assert [verb for verb, _ in mine] == [
+        "job.enqueued", "job.claimed", "job.retried", "job.claimed", "job.finished",
+    ]  # fmt: skip
+    assert all((facts["tenant"], facts["queue"], facts["kind"]) == ("acme", "default", "work") for _, facts in mine)
+    retried = mine[2][1]
+    assert (retried["code"], retried["upstream_status"], retried["delay_us"]) == ("NETWORK_TIMEOUT", 504, 0)
+    assert mine[4][1]["duration_us"] >= 0
+
+
+def test_a_job_that_its_handler_finished_is_told_too(store: Store) -> None:
+    handlers, jobs = Handlers(), Jobs(store)
+    handlers.handle("work")(lambda job: store.atomic(job.finish))
+    with bus.heard() as told:
+        jobs.enqueue("work")
+        run_until(store, handlers, told, "job.finished")
+    assert [verb for verb, _ in told].count("job.finished") == 1
+
+
+def test_an_attempt_has_a_span_of_its_own_in_the_trace_of_whoever_enqueued(store: Store) -> None:
+    handlers, jobs = Handlers(), Jobs(store)
+    handlers.handle("work")(lambda job: None)
+    with bus.heard() as told, enriched(trace_id=PARENT[0], span_id=PARENT[1]):
+        jobs.enqueue("work")
+        run_until(store, handlers, told, "job.finished")
+    facts = dict(told)["job.finished"]
+    assert facts["trace"] == f"00-{PARENT[0]}-{PARENT[1]}-01"
+    assert len(facts["span"]) == 16
+    assert facts["span"] != PARENT[1]
+
+
+def test_a_transaction_that_is_rolled_back_is_not_told(store: Store) -> None:
+    jobs = Jobs(store)
+
+    def undone(tx: object) -> None:
+        jobs.enqueue("work", tx=tx)
+        raise LookupError
+
+    with bus.heard() as told, pytest.raises(LookupError):
+        store.atomic(undone)
+    assert told == []
+
+
+def test_dead_letters_queues_and_breakers_are_told(store: Store) -> None:
+    handlers, jobs = Handlers(), Jobs(store)
+    handlers.serve(QueueSettings(breaker=Breaker(calls_min=1)))
+
+    @handlers.handle("work", retry=Retry(attempts=1))
+    def work(job: Job) -> None:
+        raise NETWORK_TIMEOUT()
+
+    with bus.heard() as told:
+        made = jobs.enqueue("work")
+        run_until(store, handlers, told, "breaker.opened")
+        DeadLetters(store).revive(made.id, reason="try again")
+        Queues(store).pause("default", "by hand")
+        Queues(store).resume("default")
+    verbs = [verb for verb, _ in told]
+    assert verbs[-3:] == ["job.revived", "queue.paused", "queue.resumed"]
+    assert {"job.failed", "breaker.opened"} <= set(verbs)
+    assert "NETWORK_TIMEOUT" in dict(told)["breaker.opened"]["reason"]
