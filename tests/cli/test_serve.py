@@ -1,66 +1,30 @@
-"""`holdfast serve` as a real process on a real port."""
+"""`holdfast serve` as a real process on a real port: what stands where, and what it is told of the systems."""
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 import signal
-import socket
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-COMMAND = (sys.executable, "-m", "holdfast.cli")
-STOP_S_MAX = 30
+from holdfast.worker import Jobs, Periodic
 
+from .serving import STOP_S_MAX, Running
 
-class Running:
-    """The process and the port it printed."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [*COMMAND, "serve", "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout is not None
-        first = self.process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", first)
-        assert found, (first, self.process.communicate(timeout=STOP_S_MAX))
-        self.port = int(found[1])
-
-    def ask(
-        self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None
-    ) -> tuple[http.client.HTTPResponse, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=STOP_S_MAX)
-        try:
-            connection.request(method, path, headers=dict(headers or {}))
-            response = connection.getresponse()
-            return response, response.read().decode()
-        finally:
-            connection.close()
-
-    def stop(self, number: int) -> tuple[int, str, str]:
-        self.process.send_signal(number)
-        said, complained = self.process.communicate(timeout=STOP_S_MAX)
-        return self.process.returncode, said, complained
+TOKEN = "operator-for-a-test"
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
-    started = Running()
-    try:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Both systems, as `make run` starts them."""
+    with Running(tmp_path_factory.mktemp("running"), HOLDFAST_TOKEN=TOKEN) as started:
         yield started
-    finally:
-        started.process.kill()
-        started.process.communicate(timeout=STOP_S_MAX)
 
 
-def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *words], capture_output=True, text=True, timeout=STOP_S_MAX, check=False, env=environment or None
-    )
+# -- the site ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ["/", "/errors/", "/errors/NETWORK_TIMEOUT"])
@@ -71,10 +35,10 @@ def test_the_pages_are_served_as_html(running: Running, path: str) -> None:
     assert "NETWORK_TIMEOUT" in text
 
 
-def test_the_health_check_says_ok(running: Running) -> None:
-    response, text = running.ask("/health")
-    assert response.status == 200
-    assert json.loads(text)["status"] == "ok"
+@pytest.mark.parametrize("code", ["ALPHA_TIRED", "INVALID_API_KEY", "ENDPOINT_DISABLED", "ARTIFACT_NOT_FOUND"])
+def test_a_fault_of_a_system_and_of_every_part_of_the_core_has_a_page(running: Running, code: str) -> None:
+    response, text = running.ask(f"/errors/{code}")
+    assert (response.status, code in text) == (200, True)
 
 
 def test_a_head_request_gets_the_length_and_no_body(running: Running) -> None:
@@ -91,65 +55,98 @@ def test_an_unknown_code_is_a_404_with_a_problem_document(running: Running) -> N
     assert json.loads(text)["code"] == "NOT_FOUND"
 
 
-def test_another_method_is_a_405_that_names_the_allowed_ones(running: Running) -> None:
-    response, text = running.ask("/errors/", "POST")
+@pytest.mark.parametrize("path", ["/errors/", "/health", "/ready"])
+def test_another_method_is_a_405_that_names_the_allowed_ones(running: Running, path: str) -> None:
+    response, text = running.ask(path, "POST")
     assert (response.status, response.headers["allow"]) == (405, "GET, HEAD")
     assert json.loads(text)["code"] == "METHOD_NOT_ALLOWED"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_a_signal_stops_it_cleanly(number: signal.Signals) -> None:
-    code, said, complained = Running().stop(number)
-    assert (code, complained) == (0, "")
-    assert said.endswith("Stopped.\n")
+def test_the_index_lists_every_part_of_every_system(running: Running) -> None:
+    _, text = running.ask("/")
+    links = set(re.findall(r'href="([^"]+)"', text))
+    assert {"/alpha/", "/alpha/secret/", "/beta/one/", "/beta/two/", "/standins/outside/", "/console/"} <= links
+    assert "The first letter" in text
 
 
-def test_every_printed_address_answers() -> None:
-    started = Running()
-    try:
-        assert started.process.stdout is not None
-        lines = [started.process.stdout.readline() for _ in range(2)]
-        paths = [re.sub(r".*:\d+(/\S*).*", r"\1", line.strip()) for line in lines]
-        assert [started.ask(path)[0].status for path in paths] == [200, 200]
-    finally:
-        started.stop(signal.SIGTERM)
+def test_the_metrics_are_public_and_the_console_is_not(running: Running) -> None:
+    response, text = running.ask("/metrics")
+    assert (response.status, "# TYPE" in text) == (200, True)
+    assert running.ask("/console/")[0].status == 401
+    assert running.ask("/console/", headers={"Authorization": f"Bearer {TOKEN}"})[0].status == 200
 
 
-def test_a_port_in_use_is_one_clear_line() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        ended = run("serve", "--port", str(port))
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert (
-        ended.stderr == f"holdfast: port {port} on 127.0.0.1 is in use; choose another with --port or HOLDFAST_PORT\n"
-    )
+def test_the_printed_link_opens_the_console_once(running: Running) -> None:
+    (link,) = [line for line in running.lines if line.startswith("Console: ")]
+    path = link.partition(f":{running.port}")[2]
+    first, second = running.ask(path)[0], running.ask(path)[0]
+    assert (first.status, bool(first.headers["set-cookie"])) == (303, True)
+    assert second.status in (401, 403)
 
 
-def test_the_port_is_read_from_the_environment() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        ended = run("serve", HOLDFAST_PORT=str(port))
-    assert f"port {port} on 127.0.0.1 is in use" in ended.stderr
+# -- systems -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_host_that_does_not_exist_is_one_clear_line() -> None:
-    ended = run("serve", "--host", "no-such-host.invalid", "--port", "0")
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("holdfast: cannot listen on port 0 of no-such-host.invalid: ")
-    assert ended.stderr.count("\n") == 1
+def test_a_system_sees_its_root_and_the_whole_path_and_its_own_state(running: Running) -> None:
+    seen = json.loads(running.ask("/alpha/some/page")[1])
+    assert seen == {"path": "/alpha/some/page", "root_path": "/alpha", "state": {"begun": "yes"}}
 
 
-def test_the_version_is_printed() -> None:
-    assert re.fullmatch(r"holdfast \d+\.\d+\.\d+\n", run("--version").stdout)
+def test_each_part_stands_below_its_system(running: Running) -> None:
+    assert running.ask("/beta/two/x")[1] == "two below /beta/two"
+    assert running.ask("/beta/")[0].status == 404
 
 
-@pytest.mark.parametrize("missing", ["typer", "uvicorn"])
-def test_a_missing_extra_is_named_with_the_command_that_installs_it(missing: str) -> None:
-    program = f"import sys; sys.modules[{missing!r}] = None; from holdfast.cli.main import main; main()"
-    ended = subprocess.run(
-        [sys.executable, "-c", program, "serve"], capture_output=True, text=True, timeout=STOP_S_MAX, check=False
-    )
-    assert ended.returncode == 1
-    assert ended.stderr == (
-        f'holdfast: this needs {missing}, which is not installed: pip install "holdfast[cli,serve]"\n'
-    )
+def test_an_operators_part_takes_the_token_of_the_environment(running: Running) -> None:
+    assert running.ask("/alpha/secret/")[0].status == 401
+    assert running.ask("/alpha/secret/", headers={"Authorization": f"Bearer {TOKEN}"})[0].status == 200
+
+
+def test_a_stand_in_is_there_for_this_machine_only(running: Running) -> None:
+    assert running.ask("/standins/outside/x")[1] == "from outside"
+    assert running.ask("/standins/outside/x", headers={"X-Forwarded-For": "203.0.113.9"})[0].status == 403
+
+
+def test_the_health_report_has_the_store_and_what_each_system_checks(running: Running) -> None:
+    response, text = running.ask("/health")
+    told = json.loads(text)
+    assert (response.status, told["status"]) == (200, "ok")
+    assert set(told["checks"]) == {"store", "alpha.pulse"}
+    assert running.ask("/ready")[0].status == 200
+
+
+def test_jobs_of_all_systems_are_done_by_the_one_worker(running: Running) -> None:
+    store = running.store()
+    store.load("holdfast.store")
+    jobs = Jobs(store)
+    made = [jobs.enqueue("alpha.hello", "Ann", queue="alpha"), jobs.enqueue("beta.hello", queue="beta")]
+    told = [jobs.wait(one.id, STOP_S_MAX) for one in made]
+    periodic = [one["name"] for one in Periodic(store, jobs).list()]
+    store.close()
+    assert told == [f"hello Ann from http://127.0.0.1:{running.port}/alpha", "hello from beta"]
+    assert periodic == ["alpha:alpha.tick"]
+
+
+def test_every_printed_address_answers(running: Running) -> None:
+    paths = re.findall(r"^  http://127\.0\.0\.1:\d+(/\S*)", "\n".join(running.lines), re.MULTILINE)
+    known = {path: running.ask(path, headers={"Authorization": f"Bearer {TOKEN}"})[0].status for path in paths}
+    assert {"/alpha/", "/beta/one/", "/errors/", "/health", "/metrics", "/console/"} <= set(known)
+    assert set(known.values()) == {200}
+
+
+def test_the_lines_of_a_system_are_printed_and_a_given_token_is_not(running: Running) -> None:
+    assert f"  alpha: look at http://127.0.0.1:{running.port}/alpha/page" in running.lines
+    assert TOKEN not in "\n".join(running.lines)
+
+
+def test_one_system_alone_stands_at_the_root_without_stand_ins(tmp_path: Path) -> None:
+    with Running(tmp_path, "alpha", "--no-worker", "--no-public-metrics", ALPHA_SICK="yes") as alone:
+        assert json.loads(alone.ask("/some/page")[1])["root_path"] == ""
+        assert json.loads(alone.ask("/")[1])["path"] == "/"
+        assert json.loads(alone.ask("/health")[1])["degraded"] == ["alpha.pulse"]
+        assert alone.ask("/errors/ALPHA_TIRED")[0].status == 200
+        assert alone.ask("/standins/outside/")[0].status == 404
+        assert f"  alpha: look at http://127.0.0.1:{alone.port}/page" in alone.lines
+        assert alone.ask("/metrics")[0].status == 401
+        assert alone.stop(signal.SIGTERM)[0] == 0
+        assert alone.life() == ["started", "stopped"]

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli import dead, jobs, migrate, queues, worker, workers
-from holdfast.cli.serve import serve
+from holdfast.cli import alerts, catalog, dead, jobs, migrate, queues, serve, worker, workers
 
 Examples = Iterable[tuple[str, str]]
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
@@ -28,7 +27,7 @@ application = typer.Typer(
     context_settings=HELP_NAMES,
     epilog=_epilog(
         (
-            ("holdfast serve", "start on port 8080"),
+            ("holdfast serve", "start every system on port 8080"),
             ("holdfast worker app.jobs:handlers", "run jobs"),
             ("holdfast serve --help", "everything about one command"),
         )
@@ -60,15 +59,7 @@ def _group(name: str, says: str, commands: dict[str, tuple[Callable[..., Any], E
     application.add_typer(group, name=name)
 
 
-application.command(
-    epilog=_epilog(
-        (
-            ("holdfast serve", "on port 8080 of this machine only"),
-            ("holdfast serve --port 0", "on any free port; the address is printed"),
-            ("HOLDFAST_PORT=9000 holdfast serve", "the port from the environment"),
-        )
-    )
-)(serve)
+application.command(epilog=_epilog(serve.EXAMPLES))(serve.serve)
 application.command(epilog=_epilog(worker.EXAMPLES))(worker.worker)
 application.command(epilog=_epilog(workers.EXAMPLES))(workers.workers)
 application.command(epilog=_epilog(migrate.EXAMPLES))(migrate.migrate)
@@ -103,5 +94,22 @@ _group(
         "pause": (queues.pause, queues.EXAMPLES["pause"]),
         "resume": (queues.resume, queues.EXAMPLES["resume"]),
         "probe": (queues.probe, queues.EXAMPLES["probe"]),
+    },
+)
+_group(
+    "alerts",
+    "Alerts: the rules and how they stand; files for Prometheus and Grafana.",
+    {
+        "list": (alerts.list_alerts, alerts.EXAMPLES["list"]),
+        "check": (alerts.check, alerts.EXAMPLES["check"]),
+        "export": (alerts.export, alerts.EXAMPLES["export"]),
+    },
+)
+_group(
+    "catalog",
+    "The declared faults: write them down for others; compare two versions.",
+    {
+        "export": (catalog.export, catalog.EXAMPLES["export"]),
+        "diff": (catalog.diff, catalog.EXAMPLES["diff"]),
     },
 )

@@ -1,87 +1,226 @@
-"""`holdfast serve`: the site in one process, until it is told to stop.
+"""`holdfast serve`: the systems, their worker, the console and the site in one process, until it is told to stop.
 
-Always true: an address that is printed accepts connections, and Ctrl-C or SIGTERM ends with code 0.
+Always true: an address that is printed answers, and Ctrl-C or SIGTERM ends with code 0.
 """
 
 from __future__ import annotations
 
-import errno
+import os
 import signal
 import socket
-from typing import Annotated
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.catalog import CORE
-from holdfast.http import site
+from holdfast.cli.assembly import Premises, built, clockwork, merged_handlers, running
+from holdfast.cli.database import explained, opened
+from holdfast.cli.faults import WORKER_BROKEN
+from holdfast.cli.listener import address_of, listening, on_loopback, refusal
+from holdfast.cli.output import FAILED, note, say
+from holdfast.cli.state import (
+    ADDRESS_VARIABLE,
+    DEFAULT_DATA,
+    DatabaseInData,
+    DataFolder,
+    data_folder,
+    database_of,
+    operators_token,
+)
+from holdfast.cli.system_faults import SYSTEM_NOT_STARTED
+from holdfast.cli.systems import chosen
+from holdfast.cli.watched import AlertsFile, alert_policy, alerts_of, counted, judging, notices_of
+from holdfast.store import Store
+from holdfast.worker import Worker
+from holdfast.worker.signals import STOPPING
+from holdfast.worker.worker import GRACE_S
 
-BACKLOG_MAX = 2_048
-STOP_S_MAX = 10
+if TYPE_CHECKING:
+    from holdfast.cli.serve_layout import Layout
+    from holdfast.console import Console
+    from holdfast.http.system import System
+    from holdfast.watch.alerts import Alerts
+    from holdfast.watch.rules_file import AlertPolicy
+
+EXAMPLES = (
+    ("holdfast serve", "every system, with stand-ins for what is outside, on port 8080 of this machine only"),
+    ("holdfast serve NAME", "one system alone, at /, without stand-ins"),
+    ("holdfast serve --port 0", "on any free port; the address is printed"),
+    ("holdfast serve NAME --database postgresql://app@db/shop --no-worker", "the jobs run on other machines"),
+    ("HOLDFAST_PORT=9000 HOLDFAST_DATA=/var/lib/holdfast holdfast serve", "settings from the environment"),
+)
+STRAGGLERS_S = 1.0
+"""So long threads that block may still take when everything else has ended."""
+
+SystemNames = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SYSTEM", help="Which systems; without any, all. One alone stands at /, several each at /NAME."
+    ),
+]
 
 
 def serve(
+    systems: SystemNames = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int,
         typer.Option(help="The port to listen on; 0 takes any free one.", envvar="HOLDFAST_PORT", min=0, max=65_535),
     ] = 8_080,
+    data: DataFolder = DEFAULT_DATA,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar=ADDRESS_VARIABLE,
+            help="Where others reach this, if a proxy stands before it; without it, where it listens.",
+            show_default=False,
+        ),
+    ] = None,
+    standins: Annotated[
+        bool | None,
+        typer.Option(
+            "--standins/--no-standins",
+            help="Stand-ins for outside services, for clients on this machine; without it, only where no system is "
+            "named and nobody else can reach this.",
+            show_default=False,
+        ),
+    ] = None,
+    worker: Annotated[bool, typer.Option("--worker/--no-worker", help="Run the systems' jobs here too.")] = True,
+    grace: Annotated[
+        float, typer.Option(metavar="SECONDS", help="On stop, jobs have so long to finish.", min=0, max=86_400)
+    ] = GRACE_S,
+    alerts: AlertsFile = None,
+    public_metrics: Annotated[
+        bool,
+        typer.Option(
+            "--public-metrics/--no-public-metrics",
+            envvar="HOLDFAST_PUBLIC_METRICS",
+            help="Whether /metrics answers without the operator's token.",
+        ),
+    ] = True,
+    database: DatabaseInData = None,
 ) -> None:
-    """Start what exists so far: the index, a page for every fault, and the health check."""
-    import uvicorn  # an extra of its own: the message about it comes from `main`
+    """Serve systems with their jobs, the console, a page for every fault, and the health check, until told to stop.
 
+    State is kept under --data; the operator's token is HOLDFAST_TOKEN, or one that is made there once and printed.
+    """
+    import uvicorn  # noqa: F401 - an extra of its own: the message about it comes from `main`
+
+    for number in STOPPING:
+        signal.signal(number, _leave)
+    policy = alert_policy(alerts)
     try:
-        listener = _listener(host, port)
+        listener = listening(host, port)
     except OSError as refused:
-        typer.echo(f"holdfast: {_refusal(refused, host, port)}", err=True)
-        raise typer.Exit(1) from None
-    server = uvicorn.Server(
-        uvicorn.Config(
-            site([CORE]),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=STOP_S_MAX,
+        note(f"holdfast: {refusal(refused, host, port)}")
+        raise typer.Exit(FAILED) from None
+    with listener, explained():
+        names = chosen(systems or [])
+        token, shown = operators_token(data_folder(data), os.environ)
+        with opened(database_of(data, database), create=True) as store:
+            store.migrate()
+            premises = Premises(
+                store=store,
+                data=data,
+                token=token,
+                address=(address or address_of(listener)).rstrip("/"),
+                standins=not systems and on_loopback(listener) if standins is None else standins,
+                alone=len(set(systems or [])) == 1,
+            )
+            wishes = _Wishes(policy=policy, grace_s=grace if worker else None, public_metrics=public_metrics)
+            _run(premises, built(names, premises), listener, wishes, token_shown=shown)
+    _end()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wishes:
+    """What was asked for beside the systems."""
+
+    policy: AlertPolicy
+    grace_s: float | None
+    """None is no worker."""
+    public_metrics: bool
+
+
+def _run(
+    premises: Premises, made: Sequence[System], listener: socket.socket, wishes: _Wishes, *, token_shown: bool
+) -> None:
+    from holdfast.cli.serve_run import Ended, Serving
+    from holdfast.cli.serve_words import announce
+    from holdfast.http.lifespan import StartFailed
+
+    console, layout = _laid_out(premises, made, wishes)
+    alerts = alerts_of(premises.store, wishes.policy)
+    with running(made), counted(premises.store), judging(alerts):
+        here = None if wishes.grace_s is None else _worker(premises.store, made, alerts, wishes.grace_s)
+        serving = Serving(
+            front=layout.front,
+            health=layout.health,
+            listener=listener,
+            store=premises.store,
+            worker=here,
+            ready=lambda: announce(
+                premises, made, layout, works=here is not None, token_shown=token_shown, console_link=console.link
+            ),
+            closing=console.close,
         )
+        try:
+            ended = serving.run()
+        except StartFailed as failed:
+            raise SYSTEM_NOT_STARTED(name=failed.name, problem=failed.reason) from None
+        for number in STOPPING:
+            signal.signal(number, lambda *_: os._exit(0))
+        if ended is Ended.LEFT:
+            # Handlers that were left behind must not keep the process, nor have their connections closed under them.
+            say("Left at once; what ran was given back.")
+            sys.stdout.flush()
+            os._exit(0)
+        if ended is Ended.BROKEN:
+            raise WORKER_BROKEN()
+    say("Stopped.")
+
+
+def _laid_out(premises: Premises, made: Sequence[System], wishes: _Wishes) -> tuple[Console, Layout]:
+    from holdfast.cli.serve_layout import CONSOLE, METRICS, catalogs_of, laid_out
+    from holdfast.console import console
+    from holdfast.http.operator import OperatorOnly
+    from holdfast.watch import metrics_app
+
+    page = console(
+        premises.store,
+        premises.token,
+        catalogs_of(made),
+        address=premises.address + CONSOLE,
+        rules=wishes.policy.rules,
     )
-
-    def stop(*_: object) -> None:
-        server.should_exit = True
-
-    # Uvicorn raises the signal again once it has stopped; with a handler of ours that is not a death by signal.
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
-    _announce(listener)
-    with listener:
-        server.run(sockets=[listener])
-    typer.echo("Stopped.")
+    numbers = metrics_app(premises.store)
+    own = {CONSOLE: page.app, METRICS: numbers if wishes.public_metrics else OperatorOnly(numbers, premises.token)}
+    return page, laid_out(premises.store, made, alone=premises.alone, standins=premises.standins, own=own)
 
 
-def _listener(host: str, port: int) -> socket.socket:
-    """A socket that accepts connections already, so that what is printed next is true."""
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG_MAX)
-    except OSError:
-        listener.close()
-        raise
-    return listener
+def _worker(store: Store, made: Sequence[System], alerts: Alerts, grace_s: float) -> Worker | None:
+    """A worker for the systems' jobs and the alerts' notices; None when there are none."""
+    handlers = merged_handlers(made)
+    handlers.include(notices_of(alerts))
+    if not len(handlers):
+        return None
+    return Worker(store, handlers, grace_s=grace_s, periodic=clockwork(store, made))
 
 
-def _refusal(refused: OSError, host: str, port: int) -> str:
-    if refused.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is in use; choose another with --port or HOLDFAST_PORT"
-    return f"cannot listen on port {port} of {host}: {refused.strerror or refused}"
+def _leave(*_: object) -> None:
+    """Before anything runs, a signal ends it in order."""
+    raise SystemExit(0)
 
 
-def _announce(listener: socket.socket) -> None:
-    host, port = listener.getsockname()[:2]
-    address = f"http://[{host}]:{port}" if listener.family is socket.AF_INET6 else f"http://{host}:{port}"
-    typer.echo(f"Holdfast is running at {address}")
-    for path, what in (("/errors/", "every fault, with its page"), ("/health", "is it up?")):
-        typer.echo(f"  {address + path:<40}{what}")
-    typer.echo("Stop with Ctrl-C.")
+def _end() -> None:
+    """A thread that blocks, such as a handler that a client waits for no longer, must not keep the process."""
+    others = [one for one in threading.enumerate() if one is not threading.current_thread() and not one.daemon]
+    for one in others:
+        one.join(STRAGGLERS_S)
+    if any(one.is_alive() for one in others):
+        sys.stdout.flush()
+        os._exit(0)

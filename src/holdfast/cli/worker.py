@@ -9,12 +9,14 @@ from typing import Annotated
 
 import typer
 
-from holdfast.catalog import Failure
 from holdfast.cli.database import AsJson, DatabaseUrl, explained, opened
-from holdfast.cli.faults import HANDLERS_NOT_FOUND, WORKER_BROKEN
-from holdfast.cli.handlers import find_handlers
-from holdfast.cli.output import MISUSED, explain, note, refuse, say, say_json
+from holdfast.cli.faults import WORKER_BROKEN
+from holdfast.cli.output import note, refuse, say, say_json
+from holdfast.cli.state import ADDRESS_VARIABLE, DEFAULT_DATA, DataFolder
+from holdfast.cli.watched import AlertsFile, counted
+from holdfast.cli.worker_crew import ModuleCrew, SystemCrew
 from holdfast.policy import PolicyInvalid
+from holdfast.store import Store
 from holdfast.store.address import ENVIRONMENT_VARIABLE
 from holdfast.worker import Handlers, QueueSettings, Worker
 from holdfast.worker.attend import Ended, attend
@@ -26,6 +28,7 @@ EXAMPLES = (
     ("holdfast worker app.jobs:handlers", "the queue 'default', ten jobs at once"),
     ("holdfast worker app.jobs:handlers --queue mail:20 --queue reports:2", "two queues, each with its own room"),
     ("holdfast worker app.jobs:handlers --processes 4", "four processes; one that dies is started again"),
+    ("holdfast worker --system NAME --database postgresql://app@db/shop", "the jobs of an installed system"),
 )
 ENDS = {
     Ended.STOPPED: "has stopped",
@@ -34,7 +37,27 @@ ENDS = {
 }
 
 Where = Annotated[
-    str, typer.Argument(metavar="MODULE:HANDLERS", help="The Handlers object, such as app.jobs:handlers.")
+    str | None,
+    typer.Argument(
+        metavar="MODULE:HANDLERS", help="The Handlers object, such as app.jobs:handlers.", show_default=False
+    ),
+]
+SystemNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--system",
+        metavar="NAME",
+        help="A system whose jobs to run, in place of MODULE:HANDLERS; may be given again.",
+        show_default=False,
+    ),
+]
+Address = Annotated[
+    str,
+    typer.Option(
+        metavar="URL",
+        envvar=ADDRESS_VARIABLE,
+        help="Where the systems are served: one at this very address, several below it, each at /NAME.",
+    ),
 ]
 QueueWords = Annotated[
     list[str] | None,
@@ -48,7 +71,8 @@ QueueWords = Annotated[
 
 
 def worker(
-    where: Where,
+    where: Where = None,
+    system: SystemNames = None,
     queue: QueueWords = None,
     processes: Annotated[int, typer.Option(help="Run so many processes.", min=1, max=PROCESSES_MAX)] = 1,
     lease: Annotated[
@@ -59,47 +83,54 @@ def worker(
         float, typer.Option(metavar="SECONDS", help="On stop, what runs has so long to finish.", min=0, max=86_400)
     ] = GRACE_S,
     migrate: Annotated[bool, typer.Option("--migrate/--no-migrate", help="Bring the tables up to date first.")] = True,
+    data: DataFolder = DEFAULT_DATA,
+    address: Address = "http://127.0.0.1:8080",
+    standins: Annotated[
+        bool, typer.Option("--standins/--no-standins", help="The systems call the stand-ins at that address.")
+    ] = False,
+    alerts: AlertsFile = None,
     lifeline: Annotated[int | None, typer.Option(hidden=True)] = None,
     database: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run jobs until SIGTERM or Ctrl-C; what runs is finished first. A second signal gives it back and ends at once."""
+    """Run jobs until SIGTERM or Ctrl-C; what runs is finished first. A second signal gives it back and ends at once.
+
+    The jobs are those of your own handlers, or of installed systems: the same ones that `holdfast serve` runs.
+    """
+    if (where is None) == (not system):
+        raise refuse("name what to run: either MODULE:HANDLERS, or systems with --system")
     settings = _settings(queue or [])
+    with explained():
+        crew = (
+            ModuleCrew(where)
+            if where is not None
+            else SystemCrew(system or [], data, address, standins=standins, alerts=alerts)
+        )
+        database = crew.database(database)
     if migrate:
         with opened(database, create=True) as store:
             store.migrate()
     if processes > 1:
-        words = _words(where, settings, lease, grace, as_json=as_json)
+        words = [*crew.words(), *_words(settings, lease, grace, as_json=as_json)]
         raise typer.Exit(_keep(words, processes, grace, database))
-    with explained():
-        handlers = _handlers(where)
-    _run(handlers, settings, lease, grace, _line(lifeline), database, as_json=as_json)
-
-
-def _run(
-    handlers: Handlers,
-    settings: list[QueueSettings],
-    lease_s: float,
-    grace_s: float,
-    line: Lifeline | None,
-    database: str | None,
-    *,
-    as_json: bool,
-) -> None:
-    with opened(database, create=True) as store:
+    with opened(database, create=True) as store, crew.ready(store) as (handlers, periodic), counted(store):
         served = _served(handlers, settings)
-        here = Worker(store, handlers, queues=served, lease_s=lease_s, grace_s=grace_s)
-        queues = ", ".join(f"{one.name}:{one.concurrency}" for one in served)
-        works = f"process {os.getpid()} works on {queues} at {store.address}"
-        ended = attend(store, here, line, started=lambda: _log("started", works, as_json=as_json))
-        _log(ended.value, f"process {os.getpid()} {ENDS[ended]}", as_json=as_json)
-        if ended is Ended.LEFT:
-            # Handlers that were left behind must not keep the process, nor have their jobs' connections closed
-            # under them.
-            sys.stdout.flush()
-            os._exit(0)
-        if ended is Ended.BROKEN:
-            raise WORKER_BROKEN()
+        here = Worker(store, handlers, queues=served, lease_s=lease, grace_s=grace, periodic=periodic)
+        _attend(store, here, served, _line(lifeline), as_json=as_json)
+
+
+def _attend(store: Store, here: Worker, served: list[QueueSettings], line: Lifeline | None, *, as_json: bool) -> None:
+    queues = ", ".join(f"{one.name}:{one.concurrency}" for one in served)
+    works = f"process {os.getpid()} works on {queues} at {store.address}"
+    ended = attend(store, here, line, started=lambda: _log("started", works, as_json=as_json))
+    _log(ended.value, f"process {os.getpid()} {ENDS[ended]}", as_json=as_json)
+    if ended is Ended.LEFT:
+        # Handlers that were left behind must not keep the process, nor have their jobs' connections closed
+        # under them.
+        sys.stdout.flush()
+        os._exit(0)
+    if ended is Ended.BROKEN:
+        raise WORKER_BROKEN()
 
 
 def _keep(words: list[str], processes: int, grace_s: float, database: str | None) -> int:
@@ -112,11 +143,11 @@ def _keep(words: list[str], processes: int, grace_s: float, database: str | None
     return parent.run()
 
 
-def _words(where: str, settings: list[QueueSettings], lease_s: float, grace_s: float, *, as_json: bool) -> list[str]:
+def _words(settings: list[QueueSettings], lease_s: float, grace_s: float, *, as_json: bool) -> list[str]:
     """What a child is told; the number of its lifeline comes last."""
     queues = [word for one in settings for word in ("--queue", f"{one.name}:{one.concurrency}")]
     rest = ["--lease", str(lease_s), "--grace", str(grace_s), "--no-migrate", *(["--json"] if as_json else [])]
-    return [where, *queues, *rest, "--lifeline"]
+    return [*queues, *rest, "--lifeline"]
 
 
 def _settings(words: list[str]) -> list[QueueSettings]:
@@ -138,15 +169,6 @@ def _served(handlers: Handlers, settings: list[QueueSettings]) -> list[QueueSett
     declared = {one.name: one for one in handlers.queues}
     asked = [replace(declared.get(one.name, one), concurrency=one.concurrency) for one in settings]
     return asked or list(handlers.queues)
-
-
-def _handlers(where: str) -> Handlers:
-    try:
-        return find_handlers(where)
-    except Failure as failure:
-        # A wrong name will be wrong the next time too, and a parent need not try again; a module that fails may not.
-        leave = explain(failure)
-        raise typer.Exit(MISUSED) if failure.code == HANDLERS_NOT_FOUND.code else leave from None
 
 
 def _line(descriptor: int | None) -> Lifeline | None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.base import Secret
-from holdfast.catalog import Failure
+from holdfast.catalog import continued, enriched, new_request_id
 from holdfast.catalog.core import CORE
 from holdfast.catalog.dialect import Dialect
 from holdfast.http.asgi import Application, Receive, Scope, Send, header
 from holdfast.http.render import Voice
 
 CHALLENGE = (b"www-authenticate", b"Bearer")
+
+
+POLICY_VIOLATED = 1008
+"""How a WebSocket is closed that may not be opened."""
 
 
 class OperatorOnly:
@@ -36,18 +40,21 @@ class OperatorOnly:
         if bears(scope, self._token):
             return await self.app(scope, receive, send)
         if scope["type"] != "http":
-            return await send({"type": "websocket.close", "code": 1008, "reason": "UNAUTHORIZED"})
-        written = self._voice.write(self._refusal(), scope)
-        headers = [*written.headers, CHALLENGE]
+            await receive()
+            return await send({"type": "websocket.close", "code": POLICY_VIOLATED, "reason": "UNAUTHORIZED"})
+        return await self._refuse(scope, send)
+
+    async def _refuse(self, scope: Scope, send: Send) -> None:
+        with enriched(request_id=new_request_id(), **continued(header(scope, "traceparent"))):
+            failure = self._voice.fault("UNAUTHORIZED")()
+            written = self._voice.write(failure, scope)
+        headers = [*written.headers, CHALLENGE, (b"x-request-id", failure.context.request_id.encode())]
         await send({"type": "http.response.start", "status": written.status, "headers": headers})
         body = b"" if scope["method"] == "HEAD" else written.body
         return await send({"type": "http.response.body", "body": body})
 
-    def _refusal(self) -> Failure:
-        return self._voice.fault("UNAUTHORIZED")()
-
 
 def bears(scope: Scope, token: Secret) -> bool:
-    """Whether the request brings the token; compared in constant time."""
+    """Whether the request brings the token; compared in constant time. An empty token lets nobody in."""
     scheme, _, given = header(scope, "authorization").partition(" ")
-    return scheme.lower() == "bearer" and token.matches(given.strip())
+    return bool(token) and scheme.lower() == "bearer" and token.matches(given.strip())

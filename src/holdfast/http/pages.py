@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version as installed
 
 from holdfast.catalog import Catalog, Context, Failure, Fault
@@ -34,16 +34,29 @@ def version() -> str:
     return installed("holdfast")
 
 
-def index(catalogs: Sequence[Catalog]) -> str:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Something that stands beside the site, for the index."""
+
+    path: str
+    says: str
+    """What it is, in a few words."""
+
+
+def index(catalogs: Sequence[Catalog], places: Sequence[Place] = ()) -> str:
     """What runs here, and every code under the one who has to act."""
     runs = element(
         "dl",
-        *_term("Version", version()),
+        *(part for place in places for part in (element("dt", _link(place.path)), element("dd", place.says))),
         *_term("Health", _link("/health")),
         *_term("Error pages", _link("/errors/")),
+        *_term("Version", version()),
         class_="facts",
     )
-    told = [fault for _, fault in _distinct(catalogs)]
+    by_code: dict[str, Fault] = {}
+    for _, found in _distinct(catalogs):
+        by_code.setdefault(found.code, found)
+    told = list(by_code.values())
     groups = [_group(words, [fault for fault in told if fault.blame is blame]) for blame, words in BLAME.items()]
     return _page(
         "Holdfast",
@@ -56,7 +69,8 @@ def index(catalogs: Sequence[Catalog]) -> str:
 
 def fault_list(catalogs: Sequence[Catalog]) -> str:
     """Every fault of every catalog, with what the person reads."""
-    sections = [_catalog(catalog, catalogs) for catalog in catalogs]
+    told = list(_distinct(catalogs))
+    sections = [_catalog(catalog, [found for owner, found in told if owner is catalog]) for catalog in catalogs]
     return _page("Faults", element("h1", "Faults"), *sections)
 
 
@@ -107,10 +121,10 @@ def _group(title: str, told: Sequence[Fault]) -> Markup:
     return joined(element("h3", title), element("ul", *codes, class_="codes"))
 
 
-def _catalog(catalog: Catalog, catalogs: Sequence[Catalog]) -> Markup:
-    rows = [_row(found) for owner, found in _distinct(catalogs) if owner is catalog]
-    if not rows:
+def _catalog(catalog: Catalog, told: Sequence[Fault]) -> Markup:
+    if not told:
         return Markup()
+    rows = [_row(found) for found in told]
     return element("section", element("h2", catalog.name), element("ul", *rows, class_="faults"))
 
 
@@ -168,12 +182,12 @@ def _examples(told: Fault) -> Iterator[Markup]:
 
 def _distinct(catalogs: Sequence[Catalog]) -> Iterator[tuple[Catalog, Fault]]:
     """Every fault once: what a catalog took over unchanged from an earlier one is not shown again."""
-    seen: list[Fault] = []
+    seen: dict[str, list[Fault]] = {}
     for catalog in catalogs:
         for found in catalog:
-            bare = replace(found, documentation_url="")
-            if bare not in seen:
-                seen.append(bare)
+            bare, known = replace(found, documentation_url=""), seen.setdefault(found.code, [])
+            if bare not in known:
+                known.append(bare)
                 yield catalog, found
 
 

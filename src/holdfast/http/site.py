@@ -1,4 +1,4 @@
-"""The site: an index, a page for every fault, and the health check. Pure ASGI, read-only, no script.
+"""The site: an index of what runs here, a page for every fault, and the health check. Pure ASGI, read-only, no script.
 
 Always true: every reply has a strict content security policy, and every refusal is an error body of our own.
 """
@@ -13,31 +13,43 @@ from holdfast.catalog import CORE, Catalog, Failure, continued, enriched, new_re
 from holdfast.catalog.dialect import Dialect, render
 from holdfast.http import pages
 from holdfast.http.asgi import Application, Receive, Reply, Scope, Send, give, header, prefers_html
+from holdfast.http.health import Health
+from holdfast.http.pages import Place
 
 METHODS = ("GET", "HEAD")
+PATHS = ("/errors", "/health", "/ready", "/site.css")
+"""What the site answers beside the index: whoever mounts something else at `/` leaves these to it."""
+HEALTH_PATHS = ("/health", "/ready")
 PATH_CHARS_SHOWN_MAX = 200
 
 
-def site(catalogs: Sequence[Catalog]) -> Application:
-    """An ASGI application that shows these catalogs; where codes meet, the first one's words come first."""
+def site(catalogs: Sequence[Catalog], *, places: Sequence[Place] = (), health: Health | None = None) -> Application:
+    """An ASGI application that shows these catalogs; where codes meet, the first one's words come first.
+
+    Args:
+        places: what else stands here, for the index.
+        health: what `/health` and `/ready` tell; without it, `/health` only says that the process answers.
+    """
     shown = tuple(catalogs)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await _live(receive, send)
-        elif scope["type"] == "http":
-            with enriched(request_id=new_request_id(), **continued(header(scope, "traceparent"))):
-                reply = _reply(shown, scope)
-            await give(reply, send, head=scope["method"] == "HEAD")
-        else:
+        elif scope["type"] != "http":
             await send({"type": "websocket.close"})
+        elif health is not None and health.answers(scope["path"]) and scope["method"] in METHODS:
+            await health.say(scope["path"], send, head=scope["method"] == "HEAD")
+        else:
+            with enriched(request_id=new_request_id(), **continued(header(scope, "traceparent"))):
+                reply = _reply(shown, places, scope, checked=health is not None)
+            await give(reply, send, head=scope["method"] == "HEAD")
 
     return application
 
 
-def _reply(catalogs: Sequence[Catalog], scope: Scope) -> Reply:
+def _reply(catalogs: Sequence[Catalog], places: Sequence[Place], scope: Scope, *, checked: bool) -> Reply:
     path = scope["path"]
-    found = _found(catalogs, path)
+    found = Reply(body=b"") if checked and path in HEALTH_PATHS else _found(catalogs, places, path)
     accept = header(scope, "accept")
     if found is None:
         return _refused(CORE["NOT_FOUND"](path=path[:PATH_CHARS_SHOWN_MAX]), accept)
@@ -46,10 +58,10 @@ def _reply(catalogs: Sequence[Catalog], scope: Scope) -> Reply:
     return found
 
 
-def _found(catalogs: Sequence[Catalog], path: str) -> Reply | None:
+def _found(catalogs: Sequence[Catalog], places: Sequence[Place], path: str) -> Reply | None:
     match path.split("/")[1:]:
         case [""]:
-            return _page(pages.index(catalogs))
+            return _page(pages.index(catalogs, places))
         case ["health"]:
             return _health(catalogs)
         case ["site.css"]:

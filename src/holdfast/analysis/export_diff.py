@@ -1,0 +1,84 @@
+"""What changed between two versions of the catalogs, and whether clients break of it.
+
+A client breaks when a code is gone, when its status is another, or when what was retried no longer is or the reverse.
+New codes and new words break nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from holdfast.analysis.export import Entry
+
+
+class Changed(StrEnum):
+    """What became of a code in a catalog."""
+
+    REMOVED = "removed"
+    STATUS = "status"
+    RETRYABLE = "retryable"
+    ADDED = "added"
+    REWORDED = "reworded"
+
+    @property
+    def breaks(self) -> bool:
+        return self in (Changed.REMOVED, Changed.STATUS, Changed.RETRYABLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change of one code in one catalog."""
+
+    catalog: str
+    code: str
+    what: Changed
+    before: int | bool | None = None
+    after: int | bool | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.code} ({self.catalog})"
+        match self.what:
+            case Changed.REMOVED:
+                return f"{where} is gone"
+            case Changed.STATUS:
+                return f"{where} has status {self.after} instead of {self.before}"
+            case Changed.RETRYABLE:
+                return f"{where} is {'retried now' if self.after else 'no longer retried'}"
+            case Changed.ADDED:
+                return f"{where} is new"
+            case Changed.REWORDED:
+                return f"{where} is told in other words"
+
+
+def changes(old: Sequence[Entry], new: Sequence[Entry]) -> list[Change]:
+    """Every change from the old version to the new one; those that break clients come first."""
+    before, after = _by_place(old), _by_place(new)
+    found = [change for place in before | after for change in _compared(place, before.get(place), after.get(place))]
+    return sorted(found, key=lambda change: (not change.what.breaks, change.catalog, change.code))
+
+
+def _by_place(recorded: Sequence[Entry]) -> dict[tuple[str, str], Entry]:
+    return {(catalog, entry.code): entry for entry in recorded for catalog in entry.catalogs}
+
+
+def _compared(place: tuple[str, str], old: Entry | None, new: Entry | None) -> Iterator[Change]:
+    catalog, code = place
+    if new is None:
+        yield Change(catalog=catalog, code=code, what=Changed.REMOVED)
+    elif old is None:
+        yield Change(catalog=catalog, code=code, what=Changed.ADDED)
+    elif old.contract == new.contract:
+        if _words(old) != _words(new):
+            yield Change(catalog=catalog, code=code, what=Changed.REWORDED)
+    else:
+        if old.status != new.status:
+            yield Change(catalog=catalog, code=code, what=Changed.STATUS, before=old.status, after=new.status)
+        if old.retryable != new.retryable:
+            yield Change(catalog=catalog, code=code, what=Changed.RETRYABLE, before=old.retryable, after=new.retryable)
+
+
+def _words(entry: Entry) -> Entry:
+    """The entry without what depends on which other catalogs were exported, or where they are documented."""
+    return replace(entry, catalogs=(), documentation_url="")

@@ -1,0 +1,87 @@
+"""A process that is watched: what happens in it is counted, and where it serves, alerts are judged and told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli.output import refuse
+from holdfast.policy.overlay import OverlayInvalid
+from holdfast.store import Store
+from holdfast.worker import Handlers
+
+if TYPE_CHECKING:  # loaded by the command that needs it: every other one would wait for it
+    from holdfast.watch.alerts import Alerts
+    from holdfast.watch.rules_file import AlertPolicy
+
+AlertsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--alerts",
+        metavar="FILE",
+        envvar="HOLDFAST_ALERTS",
+        help="A policy file for alerts in TOML: other thresholds, and who is told.",
+        show_default=False,
+    ),
+]
+
+
+def alert_policy(file: Path | None) -> AlertPolicy:
+    """The rules in force and who is told.
+
+    Raises:
+        typer.Exit: the file cannot be used; what is wrong was said.
+    """
+    from holdfast.watch.rules_builtin import RULES
+    from holdfast.watch.rules_file import AlertPolicy, load_alerts
+
+    try:
+        return AlertPolicy(RULES) if file is None else load_alerts(file, RULES)
+    except OverlayInvalid as invalid:
+        raise refuse(str(invalid)) from None
+
+
+def alerts_of(store: Store, policy: AlertPolicy) -> Alerts:
+    """The alerts of a store, judged by nobody yet."""
+    from holdfast.watch.alerts import Alerts
+    from holdfast.watch.series import StoreSeries
+
+    return Alerts(store, StoreSeries(store), rules=policy.rules, sinks=policy.sinks)
+
+
+def notices_of(alerts: Alerts) -> Handlers:
+    """What takes the notices to whoever is told; nothing when nobody is."""
+    handlers = Handlers()
+    if alerts.sinks:
+        from holdfast.http import ANYWHERE, WebhookSender
+
+        handlers.serve(alerts.queue())
+        # The operator's own file names the addresses: they may well be inside.
+        alerts.handlers(WebhookSender(reach=ANYWHERE), handlers)
+    return handlers
+
+
+@contextmanager
+def counted(store: Store) -> Iterator[None]:
+    """What happens in this process within the block is counted, for every process to see."""
+    from holdfast.watch import start
+
+    watching = start(store)
+    try:
+        yield
+    finally:
+        watching.stop()
+
+
+@contextmanager
+def judging(alerts: Alerts) -> Iterator[None]:
+    """The alerts are judged within the block."""
+    alerts.start()
+    try:
+        yield
+    finally:
+        alerts.stop()

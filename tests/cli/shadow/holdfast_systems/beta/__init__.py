@@ -1,0 +1,1 @@
+"""A system of two parts and nothing at its root."""
