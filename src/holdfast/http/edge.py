@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.base import Json
+from holdfast.base import Json, bus
 from holdfast.catalog.catalog import Catalog
 from holdfast.catalog.classify import Classifier
 from holdfast.catalog.core import CORE
@@ -26,6 +26,7 @@ from holdfast.http.exchange import Exchange
 from holdfast.http.health import Health
 from holdfast.http.idempotent import KEY_HEADER, Idempotency, once
 from holdfast.http.render import Voice
+from holdfast.http.served import Served
 from holdfast.policy.deadline import from_header, within
 
 DEADLINE = b"x-deadline-ms"
@@ -83,16 +84,14 @@ class Edge:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._other(scope, receive, send)
+        served = None
+        if bus.listeners and REQUEST_ID_KEY not in scope:
+            send = served = Served(send)
         given = None
         for name, value in scope["headers"]:
             if name in _READ:
                 given = _with(given, name, value)
-        if REQUEST_ID_KEY in scope:
-            exchange = Exchange(scope, send, self.voice, [])  # an edge further out shows the id already
-        else:
-            identifier = request_id(None if given is None else given.pop(REQUEST_ID_HEADER, None))
-            scope[REQUEST_ID_KEY] = identifier
-            exchange = Exchange(scope, send, self.voice, [(REQUEST_ID_HEADER, identifier.encode())])
+        exchange = self._exchange(scope, send, given)
         token = enter(scope)
         try:
             if given or self._careful or scope.get("http_version") in _UNANNOUNCED:
@@ -108,8 +107,17 @@ class Edge:
                 raise  # the reply is on its way: the server closes the connection
             await exchange.fail(error)
         finally:
+            if served is not None:
+                served.tell(scope, exchange.failure)
             leave(token)
         return None
+
+    def _exchange(self, scope: Scope, send: Send, given: dict[bytes, bytes] | None) -> Exchange:
+        if REQUEST_ID_KEY in scope:
+            return Exchange(scope, send, self.voice, [])  # an edge further out shows the id already
+        identifier = request_id(None if given is None else given.pop(REQUEST_ID_HEADER, None))
+        scope[REQUEST_ID_KEY] = identifier
+        return Exchange(scope, send, self.voice, [(REQUEST_ID_HEADER, identifier.encode())])
 
     async def _long_way(self, exchange: Exchange, receive: Receive, given: dict[bytes, bytes]) -> None:
         scope = exchange.scope
