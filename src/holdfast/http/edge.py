@@ -84,14 +84,12 @@ class Edge:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._other(scope, receive, send)
-        served = None
-        if bus.listeners and REQUEST_ID_KEY not in scope:
-            send = served = Served(send)
+        served = self._served(scope, send) if bus.listeners else None
         given = None
         for name, value in scope["headers"]:
             if name in _READ:
                 given = _with(given, name, value)
-        exchange = self._exchange(scope, send, given)
+        exchange = self._exchange(scope, served or send, given)
         token = enter(scope)
         try:
             if given or self._careful or scope.get("http_version") in _UNANNOUNCED:
@@ -111,6 +109,11 @@ class Edge:
                 served.tell(scope, exchange.failure)
             leave(token)
         return None
+
+    @staticmethod
+    def _served(scope: Scope, send: Send) -> Served | None:
+        # An edge further out tells of the request.
+        return None if REQUEST_ID_KEY in scope else Served(send)
 
     def _exchange(self, scope: Scope, send: Send, given: dict[bytes, bytes] | None) -> Exchange:
         if REQUEST_ID_KEY in scope:
