@@ -1,0 +1,240 @@
+"""A PDF as pdfium reads it: its pages, its characters and where they stand.
+
+Positions are as a person sees the page: in points from its upper left corner, after any rotation. Handles are given
+back when a document is closed; the process is replaced before anything that is left over can add up.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pypdfium2.raw as pdfium  # type: ignore[import-untyped]
+
+from holdfast_systems.conversion.gateway.faults import NOT_A_PDF, PDF_BROKEN, PDF_ENCRYPTED, TOO_MANY_PAGES
+
+HEADER_BYTES = 1_024
+"""A PDF may begin after some other bytes, as all readers allow."""
+TAIL_BYTES = 65_536
+LOCKED = frozenset({pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY})
+
+COORDINATE_MAX = 1_000_000.0
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+OUT_OF_SIGHT: Box = (0.0, 0.0, 0.0, 0.0)
+"""Stands for a box with numbers that no page has."""
+
+
+class Document:
+    """An open PDF. Pages are read one at a time."""
+
+    def __init__(self, path: Path, *, pages_max: int, page_chars_max: int) -> None:
+        """
+        Raises:
+            Failure: NOT_A_PDF, PDF_ENCRYPTED, PDF_BROKEN, TOO_MANY_PAGES.
+        """
+        _check_ends(path)
+        pdfium.FPDF_InitLibrary()
+        self.handle = pdfium.FPDF_LoadDocument(str(path).encode(), None)
+        if not self.handle:
+            error = pdfium.FPDF_GetLastError()
+            raise PDF_ENCRYPTED() if error in LOCKED else PDF_BROKEN(reason="structure")
+        self.page_count: int = pdfium.FPDF_GetPageCount(self.handle)
+        self._page_chars_max = page_chars_max
+        if self.page_count < 1:
+            raise PDF_BROKEN(reason="no_pages")
+        if self.page_count > pages_max:
+            raise TOO_MANY_PAGES(pages=self.page_count, pages_max=pages_max)
+
+    def close(self) -> None:
+        pdfium.FPDF_CloseDocument(self.handle)
+
+    def pages(self) -> Iterator[Page]:
+        """Every page in turn; one is gone when the next is asked for.
+
+        Raises:
+            Failure: PDF_BROKEN, because a page is not there: the XML would be incomplete and nobody would know.
+        """
+        for index in range(self.page_count):
+            with self._loaded(index) as page:
+                yield page
+
+    @contextmanager
+    def _loaded(self, index: int) -> Iterator[Page]:
+        handle = pdfium.FPDF_LoadPage(self.handle, index)
+        text = pdfium.FPDFText_LoadPage(handle) if handle else None
+        try:
+            if not text:
+                raise PDF_BROKEN(reason="page", page=index + 1)
+            yield Page(handle, text, index + 1, self._page_chars_max)
+        finally:
+            if text:
+                pdfium.FPDFText_ClosePage(text)
+            if handle:
+                pdfium.FPDF_ClosePage(handle)
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a piece of text is set."""
+
+    font: str
+    size: float
+
+
+class Page:
+    """One page and its text."""
+
+    def __init__(self, handle: Any, text: Any, number: int, chars_max: int) -> None:
+        self.number = number
+        self.width = _length(pdfium.FPDF_GetPageWidthF(handle))
+        self.height = _length(pdfium.FPDF_GetPageHeightF(handle))
+        self.rotation: int = pdfium.FPDFPage_GetRotation(handle) % 4 * 90
+        self._text = text
+        count = max(0, pdfium.FPDFText_CountChars(text))
+        self.truncated = count > chars_max
+        self.characters = _characters(text, min(count, chars_max))
+        """One for each place of the page's text, so that a place in this string is a place on the page."""
+        self._shown = _shown(_bounds(handle, self.width, self.height), self.rotation)
+        self._styles: dict[int, Style] = {}
+        self._style = Style("", 0.0)
+        self._rectangle = pdfium.FS_RECTF()
+        self._rectangle_at = ctypes.byref(self._rectangle)
+
+    def is_hyphen(self, place: int) -> bool:
+        """Whether the character is a hyphen at the end of a line, for which pdfium has a sign of its own."""
+        return bool(pdfium.FPDFText_IsHyphen(self._text, place) == 1)
+
+    def box(self, first: int, last: int, *, every: bool = False) -> Box:
+        """Where the characters from first to last stand; the two ends tell, unless `every` one has to be asked."""
+        if every:
+            lefts, tops, rights, bottoms = zip(*map(self._box, range(first, last + 1)), strict=True)
+            return min(lefts), min(tops), max(rights), max(bottoms)
+        one = self._box(first)
+        if first == last:
+            return one
+        other = self._box(last)
+        # Written out: this is done for every word of a document.
+        return (
+            one[0] if one[0] < other[0] else other[0],
+            one[1] if one[1] < other[1] else other[1],
+            one[2] if one[2] > other[2] else other[2],
+            one[3] if one[3] > other[3] else other[3],
+        )
+
+    def style(self, place: int) -> Style:
+        """How the character is set. All characters of one drawing instruction share it."""
+        drawn = pdfium.FPDFText_GetTextObject(self._text, place)
+        if not drawn:
+            return self._style  # a character that pdfium put in
+        key = ctypes.addressof(drawn.contents)
+        found = self._styles.get(key)
+        if found is None:
+            found = self._styles[key] = _style(self._text, place)
+        self._style = found
+        return found
+
+    def _box(self, place: int) -> Box:
+        pdfium.FPDFText_GetLooseCharBox(self._text, place, self._rectangle_at)
+        found = self._rectangle
+        box = self._shown(found.left, found.bottom, found.right, found.top)
+        left, top, right, bottom = box
+        if -COORDINATE_MAX <= left <= right <= COORDINATE_MAX and -COORDINATE_MAX <= top <= bottom <= COORDINATE_MAX:
+            return box
+        return OUT_OF_SIGHT  # also what is not a number
+
+
+def _check_ends(path: Path) -> None:
+    """A PDF begins and ends like one.
+
+    pdfium repairs what it can and says nothing about what it could not: a file that was cut off would give XML that
+    lacks half of its pages.
+
+    Raises:
+        Failure: NOT_A_PDF, PDF_BROKEN.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(HEADER_BYTES)
+        file.seek(max(0, size - TAIL_BYTES))
+        tail = file.read(TAIL_BYTES)
+    if b"%PDF-" not in head:
+        raise NOT_A_PDF()
+    if b"startxref" not in tail or size < _announced(head):
+        raise PDF_BROKEN(reason="truncated")
+
+
+def _announced(head: bytes) -> int:
+    """The length that a linearised file says it has; 0 where it says none."""
+    _, linearised, after = head.partition(b"/Linearized")
+    _, length, after = after.partition(b"/L ")
+    digits = after.split(maxsplit=1)[:1] if linearised and length else []
+    return int(digits[0]) if digits and digits[0].isdigit() and len(digits[0]) < 16 else 0
+
+
+def _characters(text: Any, count: int) -> str:
+    if count == 0:
+        return ""
+    buffer = (ctypes.c_ushort * (2 * count + 1))()
+    units = pdfium.FPDFText_GetText(text, 0, count, buffer)
+    found = bytes(memoryview(buffer).cast("B")[: 2 * max(0, units - 1)]).decode("utf-16-le", "surrogatepass")
+    if len(found) == count:
+        return found.replace("\uffff", "\ufffd")
+    # Some characters are in the one and not in the other; then each is asked for.
+    return _paired([pdfium.FPDFText_GetUnicode(text, place) for place in range(count)])
+
+
+def _paired(codes: list[int]) -> str:
+    """One character for each code; halves of one character become it, and a sign that nothing stands there."""
+    found: list[str] = []
+    for place, code in enumerate(codes):
+        following = codes[place + 1] if place + 1 < len(codes) else 0
+        if 0xD800 <= code < 0xDC00 <= following < 0xE000:
+            found.append(chr(0x10000 + ((code - 0xD800) << 10) + following - 0xDC00))
+        elif 0xDC00 <= code < 0xE000 and place and 0xD800 <= codes[place - 1] < 0xDC00:
+            found.append("\uffff")
+        else:
+            found.append(chr(code) if code <= 0x10FFFF and code != 0xFFFF else "\ufffd")
+    return "".join(found)
+
+
+def _style(text: Any, place: int) -> Style:
+    name = ctypes.create_string_buffer(256)
+    flags = ctypes.c_int()
+    length = pdfium.FPDFText_GetFontInfo(text, place, name, len(name), ctypes.byref(flags))
+    matrix = pdfium.FS_MATRIX()
+    scale = 1.0
+    if pdfium.FPDFText_GetMatrix(text, place, ctypes.byref(matrix)):
+        scale = (matrix.c * matrix.c + matrix.d * matrix.d) ** 0.5
+    font = name.value.decode("utf-8", "replace") if 0 < length <= len(name) else ""
+    # A subset has six letters of its own before the name.
+    font = font[7:] if font[6:7] == "+" and font[:6].isalpha() else font
+    return Style(font, round(_length(pdfium.FPDFText_GetFontSize(text, place) * scale), 1))
+
+
+def _length(found: float) -> float:
+    """What pdfium found, if a page can have it; else nothing."""
+    return found if 0 <= found <= COORDINATE_MAX else 0.0
+
+
+def _bounds(handle: Any, width: float, height: float) -> Box:
+    """The visible part of the page in the PDF's own coordinates: left, bottom, right, top."""
+    rectangle = pdfium.FS_RECTF()
+    if not pdfium.FPDF_GetPageBoundingBox(handle, ctypes.byref(rectangle)):
+        return 0.0, 0.0, width, height
+    return rectangle.left, rectangle.bottom, rectangle.right, rectangle.top
+
+
+def _shown(bounds: Box, rotation: int) -> Callable[[float, float, float, float], Box]:
+    """From left, bottom, right, top in the PDF to where it is seen."""
+    x0, y0, x1, y1 = bounds
+    return {
+        0: lambda left, bottom, right, top: (left - x0, y1 - top, right - x0, y1 - bottom),
+        90: lambda left, bottom, right, top: (bottom - y0, left - x0, top - y0, right - x0),
+        180: lambda left, bottom, right, top: (x1 - right, bottom - y0, x1 - left, top - y0),
+        270: lambda left, bottom, right, top: (y1 - top, x1 - right, y1 - bottom, x1 - left),
+    }[rotation]

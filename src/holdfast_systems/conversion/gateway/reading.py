@@ -1,0 +1,200 @@
+"""A page as a person reads it: lines, the paragraphs they form, and their order.
+
+pdfium gives characters in the order in which they were drawn, which is mostly the order in which they are read. Lines
+that follow each other closely form a paragraph; paragraphs are put in order by the white space between them: columns
+side by side are read one after the other, from the side where the script begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median_low
+
+from holdfast_systems.conversion.gateway.pdf import Box, Page, Style
+
+SAME_SIZE = 1.15
+"""Sizes that differ by less belong to one paragraph."""
+PITCH_WITHIN = 1.3
+"""From line to line, a paragraph goes no further than so many times what is usual on the page."""
+PITCH_SIZES_MAX = 3.0
+GUTTER_SIZES = 1.0
+"""White space between columns is at least so many times the size of the text."""
+BAND_INSET_SIZES = 0.2
+PARAGRAPHS_ORDERED_MAX = 500
+CUTS_MAX = 16
+
+HYPHEN = "\ufffe"
+_LETTERS = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
+RIGHT_TO_LEFT = re.compile(_LETTERS)
+_RUN = re.compile(f"{_LETTERS}{{2,}}")
+_LINE = re.compile(f"[^\r\n{HYPHEN}]*{HYPHEN}?")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Characters that stand beside each other."""
+
+    first: int
+    """The place of its first character on the page."""
+    text: str
+    box: Box
+    style: Style
+    leftwards: bool
+    """Whether some of it is written from right to left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """Lines that belong together."""
+
+    lines: tuple[Line, ...]
+    box: Box
+
+    @property
+    def text(self) -> str:
+        """Its lines as they were broken."""
+        return "\n".join(line.text for line in self.lines)
+
+
+def lines(page: Page) -> list[Line]:
+    """The lines of the page that have something in them, in the order in which they were drawn."""
+    characters = page.characters
+    mixed = RIGHT_TO_LEFT.search(characters) is not None
+    found = []
+    for match in _LINE.finditer(characters):
+        text = match[0]
+        if text.endswith(HYPHEN):
+            text = f"{text[:-1]}-" if page.is_hyphen(match.end() - 1) else text
+        first = match.start() + len(text) - len(text.lstrip())
+        text = text.strip()
+        if text:
+            leftwards = mixed and RIGHT_TO_LEFT.search(text) is not None
+            box = page.box(first, first + len(text) - 1, every=leftwards)
+            text = _turned(page, first, text) if leftwards else text
+            found.append(Line(first, text, box, page.style(first), leftwards))
+    return found
+
+
+def _turned(page: Page, first: int, text: str) -> str:
+    """The text as it is spoken: where letters of such a script run from left to right, pdfium left them as drawn."""
+
+    def turned(run: re.Match[str]) -> str:
+        begin, end = first + run.start(), first + run.end() - 1
+        return run[0][::-1] if page.box(begin, begin)[0] < page.box(end, end)[0] else run[0]
+
+    return _RUN.sub(turned, text)
+
+
+def paragraphs(page: Page) -> list[Paragraph]:
+    """The paragraphs of the page in the order in which they are read."""
+    every = lines(page)
+    usual = _usual_pitch(every)
+    groups: list[list[Line]] = []
+    for line in every:
+        if groups and _goes_on(groups[-1], line, usual):
+            groups[-1].append(line)
+        else:
+            groups.append([line])
+    return in_order([Paragraph(tuple(group), _around([line.box for line in group])) for group in groups])
+
+
+def in_order(drawn: Sequence[Paragraph]) -> list[Paragraph]:
+    """Paragraphs in the order in which they are read; where white space does not tell, as they were drawn."""
+    if not 1 < len(drawn) <= PARAGRAPHS_ORDERED_MAX:
+        return list(drawn)
+    return _cut(list(drawn), CUTS_MAX)
+
+
+def _usual_pitch(every: Sequence[Line]) -> float:
+    """From line to line within paragraphs: a quarter of the steps are no larger, and the others may be between them."""
+    pitches = sorted(
+        after.box[1] - before.box[1]
+        for before, after in pairwise(every)
+        if 0 < after.box[1] - before.box[1] <= PITCH_SIZES_MAX * max(before.style.size, 1.0)
+    )
+    return pitches[len(pitches) // 4] if pitches else 0.0
+
+
+def _goes_on(group: Sequence[Line], line: Line, usual: float) -> bool:
+    before = group[-1]
+    small, large = sorted((before.style.size, line.style.size))
+    if large > small * SAME_SIZE or large <= 0:
+        return False
+    pitch = line.box[1] - before.box[1]
+    # A page may have more than one pitch: what is usual for the size is within a paragraph, too.
+    if not 0 < pitch <= max(usual * PITCH_WITHIN, large * PITCH_WITHIN):
+        return False
+    beside = line.box[0] >= before.box[2] or line.box[2] <= before.box[0]
+    return not beside and not _begins_anew(group, line)
+
+
+def _begins_anew(group: Sequence[Line], line: Line) -> bool:
+    """Whether the line is indented after one that ended short: the other way to mark a paragraph."""
+    before = group[-1]
+    size = line.style.size
+    ended_short = before.box[2] < max(one.box[2] for one in group) - 2 * size
+    return len(group) > 1 and ended_short and line.box[0] > before.box[0] + 0.8 * size
+
+
+def _cut(group: list[Paragraph], cuts_left: int) -> list[Paragraph]:
+    if len(group) < 2 or cuts_left == 0:
+        return group
+    size = median_low([max(line.style.size for line in one.lines) for one in group])
+    # Boxes leave room above and below the letters; closely set lines overlap by that.
+    inset = size * BAND_INSET_SIZES
+    bands = _split(group, lambda one: (one.box[1] + inset, one.box[3] - inset), 0.0)
+    gutter = max(size * GUTTER_SIZES, 1.0)
+    found: list[Paragraph] = []
+    below = 0
+    while below < len(bands):
+        columns = _columns(bands[below], gutter)
+        below += 1
+        # Columns go on below as long as what is there keeps their gutter free.
+        while len(columns) > 1 and below < len(bands):
+            longer = _columns([one for column in columns for one in column] + bands[below], gutter)
+            if len(longer) < 2:
+                break
+            columns = longer
+            below += 1
+        if len(columns) == 1:
+            found += columns[0]
+            continue
+        if _reads_leftwards(group):
+            columns.reverse()
+        for column in columns:
+            found += _cut(column, cuts_left - 1)
+    return found
+
+
+def _columns(group: Sequence[Paragraph], gutter: float) -> list[list[Paragraph]]:
+    return _split(group, lambda one: (one.box[0], one.box[2]), gutter)
+
+
+def _split(
+    group: Sequence[Paragraph], extent: Callable[[Paragraph], tuple[float, float]], gap_min: float
+) -> list[list[Paragraph]]:
+    """Parts with white space of at least so much between them; each part keeps the order it had."""
+    spans = sorted((*extent(one), place) for place, one in enumerate(group))
+    parts: list[list[int]] = []
+    reached = 0.0
+    for begin, end, place in spans:
+        if parts and begin - reached < gap_min:
+            parts[-1].append(place)
+            reached = max(reached, end)
+        else:
+            parts.append([place])
+            reached = end
+    return [[group[place] for place in sorted(part)] for part in parts]
+
+
+def _reads_leftwards(group: Sequence[Paragraph]) -> bool:
+    text = "".join(one.text for one in group)
+    return 2 * len(RIGHT_TO_LEFT.findall(text)) > sum(map(str.isalpha, text))
+
+
+def _around(boxes: Sequence[Box]) -> Box:
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return min(lefts), min(tops), max(rights), max(bottoms)

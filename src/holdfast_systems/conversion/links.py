@@ -1,0 +1,139 @@
+"""The one integration point: worker → gateway. What the gateway answers becomes XML or one of our failures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from xml.parsers import expat
+
+from holdfast.base import CodecError, decode
+from holdfast.catalog import CORE, RESPONSE_TOO_LARGE, Failure, StatusTable
+from holdfast.guard import Link
+from holdfast.http import ANYWHERE, HttpClient, Reply, Timeouts
+from holdfast.policy import NEVER
+from holdfast_systems.conversion.faults import GW_4XX, GW_5XX, GW_TIMEOUT
+
+HEALTH_S = 2.0
+CONNECT_S = 5.0
+ANSWER_CHARS_MAX = 120
+"""A longer sentence of the gateway is not shown to anyone."""
+
+STATUSES = StatusTable(
+    # Some 4xx say "not now" rather than "not so".
+    {400: GW_4XX, 406: GW_4XX, 413: GW_4XX, 415: GW_4XX, 408: GW_5XX, 425: GW_5XX, 429: GW_5XX},
+    {3: GW_5XX, 4: GW_4XX, 5: GW_5XX},
+)
+# One plain sentence: no path, no address, no markup, nothing that looks like a program's own words.
+_SAFE = re.compile(r"[A-Z][A-Za-z0-9 ,’'()-]*\.?\Z")
+_XML_TYPES = frozenset({"application/xml", "text/xml"})
+
+
+class Gateway:
+    """The converter, as workers call it; threads may share it. Retries are the job's, so one call is one attempt."""
+
+    def __init__(self, address: Callable[[], str], *, timeout_s: float, result_bytes_max: int) -> None:
+        """
+        Args:
+            address: where the gateway is; asked for each call, because one of our own is known when it has started.
+        """
+        self._address = address
+        self._timeout_s = timeout_s
+        self.link = Link("conversion → gateway", retry=NEVER)
+        self._client = HttpClient(
+            reach=ANYWHERE,
+            timeouts=Timeouts(connect_s=min(CONNECT_S, timeout_s), read_s=timeout_s, total_s=timeout_s),
+            body_bytes_max=result_bytes_max,
+        ).sync
+
+    def convert(self, pdf: bytes, mapping: str) -> bytes:
+        """The XML of a PDF.
+
+        Raises:
+            Failure: GW_4XX, GW_5XX or GW_TIMEOUT.
+        """
+        return self.link.call(self._convert, pdf, mapping)
+
+    def healthy(self) -> bool:
+        """Whether the gateway says that it can work."""
+        timeouts = Timeouts(connect_s=HEALTH_S, read_s=HEALTH_S, total_s=HEALTH_S)
+        return self._client.send("GET", f"{self._address()}/health", timeouts=timeouts).ok
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._client.close()
+
+    def _convert(self, pdf: bytes, mapping: str) -> bytes:
+        try:
+            reply = self._client.send(
+                "POST",
+                f"{self._address()}/convert?mapping={mapping}",
+                body=pdf,
+                headers={"content-type": "application/pdf", "accept": "application/xml"},
+            )
+        except Failure as failure:
+            raise self._unanswered(failure) from failure
+        return answered(reply)
+
+    def _unanswered(self, failure: Failure) -> Failure:
+        """There was no answer, or none that can be accepted."""
+        if failure.code == CORE["NETWORK_TIMEOUT"].code:
+            return GW_TIMEOUT(timeout_s=self._timeout_s)
+        if failure.code == RESPONSE_TOO_LARGE.code:
+            return GW_4XX(upstream_status=200, answer="the XML is larger than allowed")
+        return GW_5XX(reason=failure.code)
+
+
+def answered(reply: Reply) -> bytes:
+    """The XML that the gateway answered with.
+
+    Raises:
+        Failure: GW_4XX with the gateway's sentence where that is safe, GW_5XX with the time it asks to wait.
+    """
+    fault = STATUSES.fault(reply.status)
+    if fault is GW_4XX:
+        sentence = safe_sentence(reply.body)
+        # Braces cannot be in it, so nothing in it is taken for the name of a detail.
+        line = f"{GW_4XX.says} {sentence}" if sentence else None
+        raise GW_4XX(line, upstream_status=reply.status, answer=sentence or "no sentence that can be shown")
+    if fault is not None:
+        raise GW_5XX(upstream_status=reply.status, reason=f"HTTP {reply.status}", retry_after_s=reply.retry_after_s)
+    reason = _unreadable(reply)
+    if reason:
+        raise GW_5XX(upstream_status=reply.status, reason=reason)
+    return reply.body
+
+
+def safe_sentence(body: bytes) -> str:
+    """What the gateway says about a refusal, if it is a short plain sentence; else nothing."""
+    try:
+        said = decode(body, bytes_max=16_384)
+    except CodecError:
+        return ""
+    inner = said.get("error") if isinstance(said, dict) else None
+    holder = inner if isinstance(inner, dict) else said if isinstance(said, dict) else {}
+    sentence = holder.get("message")
+    if not isinstance(sentence, str) or len(sentence) > ANSWER_CHARS_MAX or not _SAFE.match(sentence):
+        return ""
+    return sentence if sentence.endswith(".") else f"{sentence}."
+
+
+def _unreadable(reply: Reply) -> str:
+    """Why the answer is no XML; empty when it is."""
+    if reply.content_type not in _XML_TYPES:
+        return f"an answer of type {reply.content_type or 'none'}"
+    parser = expat.ParserCreate()
+    # Whoever needs a document type could also define entities that unpack into gigabytes.
+    parser.StartDoctypeDeclHandler = _refuse_doctype
+    try:
+        parser.Parse(reply.body, True)
+    except (expat.ExpatError, _Doctype) as broken:
+        return f"an answer that is no XML: {broken}"
+    return ""
+
+
+class _Doctype(Exception):
+    """The document declares a type."""
+
+
+def _refuse_doctype(*_: object) -> None:
+    raise _Doctype("it declares a document type")

@@ -1,0 +1,89 @@
+"""Assembly: the ground in, the system out."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+from holdfast.artifact import Artifacts
+from holdfast.http import Check
+from holdfast.http.system import Ground, System
+from holdfast.worker import Handlers, QueueSettings
+from holdfast_systems.conversion import tables
+from holdfast_systems.conversion.api import Patient, application
+from holdfast_systems.conversion.conversions import Conversions
+from holdfast_systems.conversion.faults import CONVERSION_FAULTS, GW_5XX
+from holdfast_systems.conversion.gateway import faults_door
+from holdfast_systems.conversion.links import Gateway
+from holdfast_systems.conversion.model import CONVERT, PURGE, QUEUE, UPKEEP_QUEUE
+from holdfast_systems.conversion.place import Place
+from holdfast_systems.conversion.session import Sessions, WithSession
+from holdfast_systems.conversion.settings import BreakerMode, Settings, read_settings
+from holdfast_systems.conversion.steps import Converter
+from holdfast_systems.conversion.upkeep import Upkeep
+
+STORAGE_THREADS = 16
+"""So many uploads and downloads may wait for the storage at once; further ones wait for them."""
+
+
+def build(ground: Ground) -> System:
+    """The conversion system on this ground.
+
+    Raises:
+        SettingInvalid: a setting cannot be meant.
+    """
+    settings = read_settings(ground.environment)
+    tables.prepare(ground.store)
+    artifacts = Artifacts.open(settings.artifacts or str(ground.folder / "artifacts"))
+    spool = ground.folder / "spool"
+    spool.mkdir(parents=True, exist_ok=True)
+    place = Place(settings.gateway, ground.folder / "gateway", bytes_max=settings.bytes_max, switchable=ground.standins)
+    gateway = Gateway(place.address, timeout_s=settings.gateway_timeout_s, result_bytes_max=settings.result_bytes_max)
+    conversions = Conversions(ground.store, artifacts, settings)
+    parts = urlsplit(ground.address)
+    threads = ThreadPoolExecutor(STORAGE_THREADS, thread_name_prefix="conversion-storage")
+    inner = application(conversions, settings, ground.store, Patient(threads), root=parts.path, spool=spool)
+    sessions = Sessions(tables.shared_secret(ground.store))
+
+    def stop() -> None:
+        threads.shutdown(wait=False, cancel_futures=True)
+        conversions.close()
+        gateway.close()
+        place.stop()
+
+    return System(
+        name="conversion",
+        title="PDF → XML with a queue",
+        catalogs=[CONVERSION_FAULTS],
+        parts={"": WithSession(inner, sessions, path=parts.path, secure=parts.scheme == "https")},
+        handlers=_handlers(
+            settings,
+            gateway,
+            Converter(artifacts, gateway, retry=settings.retry, bytes_max=settings.bytes_max),
+            Upkeep(ground.store, artifacts, settings),
+        ),
+        standins={"conversion-gateway": faults_door(place.address)} if ground.standins and place.own else {},
+        checks={"gateway": Check(gateway.healthy, vital=False)},
+        says=[f"{ground.address}/  upload PDFs and watch them"],
+        start=place.start,
+        stop=stop,
+    )
+
+
+def _handlers(settings: Settings, gateway: Gateway, converter: Converter, upkeep: Upkeep) -> Handlers:
+    handlers = Handlers()
+    handlers.serve(
+        QueueSettings(
+            QUEUE,
+            concurrency=settings.concurrency,
+            breaker=settings.breaker,
+            fails_with=GW_5XX if settings.breaker_mode is BreakerMode.FAIL_FAST else None,
+            probe=gateway.healthy,
+        )
+    )
+    # A queue of its own: an open breaker must not hold the cleaning.
+    handlers.serve(QueueSettings(UPKEEP_QUEUE, concurrency=1))
+    handlers.handle(CONVERT, retry=settings.retry)(converter.convert)
+    handlers.handle(PURGE)(upkeep.run)
+    handlers.enqueue_by_clock(PURGE, every_s=settings.sweep_s, kind=PURGE, queue=UPKEEP_QUEUE)
+    return handlers

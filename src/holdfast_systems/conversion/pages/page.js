@@ -1,0 +1,348 @@
+"use strict";
+
+// The queue page. What the server says is kept in `jobs`, what is on its way up in `uploads`; `draw` shows both and
+// touches only what has changed, so that the focus stays where it is.
+
+const { root, bytesMax, tooLarge } = document.body.dataset;
+const LIMIT = Number(bytesMax);
+const UPLOADS_AT_ONCE = 3;
+const UPLOAD_TRIES = 4;
+const POLL_S = [3, 5, 10, 20, 40, 60];
+const SURE_MS = 4000;
+
+const jobs = new Map();
+const uploads = [];
+const rows = new Map();
+const find = (id) => document.getElementById(id);
+
+let clockAhead_ms = 0; // how far the server's clock is ahead of ours
+let nextPage = null;
+let reachedOlder = false;
+let stream = null;
+let pollTimer = 0;
+let polls = 0;
+
+// -- talking ---------------------------------------------------------------------------------------------------------
+
+async function ask(method, path) {
+  const reply = await fetch(root + path, { method, headers: { accept: "application/json" } });
+  if (reply.status === 204) return null;
+  const said = await reply.json().catch(() => ({}));
+  if (!reply.ok) throw new Error(said.error?.message || "Something unexpected went wrong.");
+  return said;
+}
+
+function take(listing) {
+  clockAhead_ms = Date.parse(listing.now) - Date.now();
+  const told = new Set(listing.jobs.map((job) => job.id));
+  const oldest = listing.next === null ? "" : listing.jobs.at(-1).id;
+  // What is missing from the part that was told is gone; what is older was not told about.
+  for (const id of jobs.keys()) if (id >= oldest && !told.has(id)) jobs.delete(id);
+  for (const job of listing.jobs) note(job);
+  if (!reachedOlder) nextPage = listing.next;
+  find("gate").hidden = !listing.gateway.paused;
+  find("gate").textContent = listing.gateway.message || "";
+  find("offline").hidden = true;
+  draw();
+}
+
+function note(job) {
+  const before = jobs.get(job.id);
+  jobs.set(job.id, job);
+  if (before && before.status !== job.status && ["complete", "failed"].includes(job.status))
+    say(`${job.file_name}: ${job.status === "complete" ? "ready" : job.error_message}`);
+}
+
+async function refresh() {
+  try {
+    take(await ask("GET", "/api/jobs"));
+    return true;
+  } catch {
+    find("offline").hidden = navigator.onLine && jobs.size === 0;
+    return false;
+  }
+}
+
+// While something is going on the server tells us; else we ask now and then, and less and less often.
+function watch() {
+  clearTimeout(pollTimer);
+  if (stream) return;
+  stream = new EventSource(`${root}/api/events`);
+  stream.addEventListener("jobs", (event) => { polls = 0; take(JSON.parse(event.data)); });
+  stream.addEventListener("rest", () => { unwatch(); pollLater(); });
+  stream.addEventListener("error", () => {
+    if (stream?.readyState === EventSource.CLOSED) { unwatch(); pollLater(); }
+    else find("offline").hidden = navigator.onLine;
+  });
+}
+
+function unwatch() {
+  stream?.close();
+  stream = null;
+}
+
+function pollLater() {
+  clearTimeout(pollTimer);
+  const wait_s = POLL_S[Math.min(polls++, POLL_S.length - 1)];
+  pollTimer = setTimeout(async () => {
+    if (document.hidden) return pollLater();
+    const heard = await refresh();
+    if (heard && [...jobs.values()].some(isActive)) watch();
+    else pollLater();
+  }, wait_s * 1000);
+}
+
+document.addEventListener("visibilitychange", () => { if (!document.hidden && !stream) { polls = 0; watch(); } });
+addEventListener("online", () => { if (!stream) { polls = 0; watch(); } });
+
+// -- uploading -------------------------------------------------------------------------------------------------------
+
+function offer(files) {
+  const mapping = find("mapping").value;
+  for (const file of files) {
+    const upload = { id: `upload-${performance.now()}-${uploads.length}`, file, mapping, sent: 0, tries: 0, state: "ready", line: "" };
+    if (file.size > LIMIT) Object.assign(upload, { state: "failed", line: tooLarge });
+    uploads.unshift(upload);
+  }
+  sendNext();
+  draw();
+}
+
+function sendNext() {
+  const under = uploads.filter((one) => one.state === "uploading").length;
+  const ready = uploads.filter((one) => one.state === "ready").reverse();
+  for (const upload of ready.slice(0, Math.max(0, UPLOADS_AT_ONCE - under))) send(upload);
+}
+
+function send(upload) {
+  upload.state = "uploading";
+  upload.tries += 1;
+  const request = upload.request = new XMLHttpRequest();
+  request.open("POST", `${root}/api/upload`);
+  request.responseType = "json";
+  request.upload.addEventListener("progress", (event) => { upload.sent = event.loaded / event.total; draw(); });
+  request.addEventListener("load", () => arrived(upload, request));
+  request.addEventListener("error", () => broken(upload));
+  const form = new FormData();
+  form.append("mapping", upload.mapping);
+  form.append("file", upload.file);
+  request.send(form);
+}
+
+function arrived(upload, request) {
+  if (request.status < 300) {
+    drop(upload);
+    note(request.response);
+    if (!request.response.created) say(`${upload.file.name} is there already.`);
+    watch();
+  } else {
+    const error = request.response?.error;
+    // What the server keeps as a failed job is told by the server.
+    if (["NOT_PDF", "IO_ERROR"].includes(error?.code)) { drop(upload); refresh(); }
+    else Object.assign(upload, { state: "failed", line: error?.message || "Something unexpected went wrong." });
+    say(`${upload.file.name}: ${error?.message || "failed"}`);
+  }
+  sendNext();
+  draw();
+}
+
+// The same file again is the same job, so a lost reply costs nothing but the sending.
+function broken(upload) {
+  if (upload.tries >= UPLOAD_TRIES) {
+    Object.assign(upload, { state: "failed", line: "The connection was lost." });
+    sendNext();
+  } else {
+    upload.state = "pausing";
+    setTimeout(() => { if (upload.state === "pausing") { upload.state = "ready"; sendNext(); } }, 500 * 2 ** upload.tries);
+  }
+  draw();
+}
+
+function drop(upload) {
+  const place = uploads.indexOf(upload);
+  if (place >= 0) uploads.splice(place, 1);
+}
+
+// -- showing ---------------------------------------------------------------------------------------------------------
+
+const isActive = (job) => job.status === "queued" || job.status === "processing";
+
+function size(bytes) {
+  if (bytes < 1024) return `${bytes} B`;
+  return bytes < 1048576 ? `${Math.round(bytes / 1024)} kB` : `${(bytes / 1048576).toFixed(1)} MB`;
+}
+
+function wait_s(job) {
+  return Math.max(0, Math.ceil((Date.parse(job.waiting.next_attempt_at) - Date.now() - clockAhead_ms) / 1000));
+}
+
+function shownUpload(upload) {
+  const failed = upload.state === "failed";
+  return {
+    name: upload.file.name,
+    hint: `${upload.mapping} · ${size(upload.file.size)}`,
+    pill: failed ? "failed" : "uploading",
+    word: failed ? "Failed" : upload.state === "uploading" ? `Uploading ${Math.floor(upload.sent * 100)} %` : "Waiting",
+    line: upload.line,
+    bad: failed,
+    progress: upload.state === "uploading" ? upload.sent : null,
+    retry: failed && upload.file.size <= LIMIT ? () => { upload.tries = 0; upload.state = "ready"; upload.line = ""; sendNext(); draw(); } : null,
+    remove: () => { upload.request?.abort(); upload.state = "gone"; drop(upload); sendNext(); draw(); },
+  };
+}
+
+function shownJob(job) {
+  const [pill, word, line] = standing(job);
+  return {
+    name: job.file_name,
+    hint: `${job.mapping} · ${size(job.bytes)}` + (job.can_download ? ` → ${size(job.result_bytes)} of XML` : ""),
+    pill, word, line,
+    bad: job.status === "failed",
+    progress: null,
+    download: job.can_download ? `${root}/api/jobs/${job.id}/download` : null,
+    retry: job.can_retry ? () => act(job, "POST", "/retry") : null,
+    remove: () => act(job, "DELETE", ""),
+  };
+}
+
+function standing(job) {
+  if (job.status === "failed") return ["failed", "Failed", job.error_message];
+  if (job.expired) return ["expired", "Removed", "File was removed by retention. Re-upload to regenerate."];
+  if (job.status === "complete") return ["complete", "Ready", ""];
+  const attempt = job.attempt_count > 1 ? `Attempt ${job.attempt_count} of ${job.attempts_max}` : "";
+  if (job.status === "processing") return ["processing", "Converting", attempt];
+  if (!job.waiting) return ["queued", "Queued", ""];
+  const left_s = wait_s(job);
+  const when = left_s > 0 ? `Next attempt in ${left_s} s` : "Next attempt now";
+  return ["waiting", "Waiting", `${job.waiting.message || ""} ${when} (${job.attempt_count + 1} of ${job.attempts_max}).`.trim()];
+}
+
+async function act(job, method, path) {
+  try {
+    const told = await ask(method, `/api/jobs/${job.id}${path}`);
+    if (told) note(told); else jobs.delete(job.id);
+    watch();
+  } catch (failed) {
+    say(failed.message);
+    const row = rows.get(job.id);
+    if (row) { row.parts.line.textContent = failed.message; row.shown = ""; }
+    setTimeout(refresh, SURE_MS);
+    return;
+  }
+  draw();
+}
+
+function draw() {
+  const wanted = [
+    ...uploads.map((upload) => [upload.id, shownUpload(upload)]),
+    ...[...jobs.values()].sort((one, other) => (one.id < other.id ? 1 : -1)).map((job) => [job.id, shownJob(job)]),
+  ];
+  const list = find("rows");
+  const ids = new Set(wanted.map(([id]) => id));
+  for (const [id, row] of rows) if (!ids.has(id)) { row.item.remove(); rows.delete(id); }
+  wanted.forEach(([id, shown], place) => {
+    if (!rows.has(id)) rows.set(id, makeRow());
+    const row = rows.get(id);
+    fill(row, shown);
+    if (list.children[place] !== row.item) list.insertBefore(row.item, list.children[place] || null);
+  });
+  find("empty").hidden = wanted.length > 0;
+  find("more").hidden = nextPage === null;
+  summarise();
+}
+
+function summarise() {
+  const all = [...jobs.values()];
+  const parts = [["in work", all.filter(isActive).length + uploads.length], ["ready", all.filter((job) => job.can_download).length]];
+  find("summary").textContent = parts.filter(([, count]) => count).map(([word, count]) => `${count} ${word}`).join(" · ");
+}
+
+function make(tag, className, ...children) {
+  const made = document.createElement(tag);
+  made.className = className;
+  made.append(...children);
+  return made;
+}
+
+function makeRow() {
+  const parts = {
+    name: make("strong", ""), hint: make("span", "hint"), progress: make("progress", ""), pill: make("span", "pill"),
+    line: make("p", "line"), download: make("a", "button main", "Download"), retry: make("button", "button main", "Retry"),
+    remove: make("button", "button quiet", "Delete"),
+  };
+  const row = { parts, shown: "", acts: {} };
+  parts.progress.max = 1;
+  parts.retry.type = parts.remove.type = "button";
+  parts.download.setAttribute("download", "");
+  parts.retry.addEventListener("click", () => { parts.retry.disabled = true; row.acts.retry?.(); });
+  parts.remove.addEventListener("click", () => sure(row));
+  row.item = make("li", "row", make("div", "name", parts.name, parts.hint, parts.progress), make("div", "state", parts.pill),
+    parts.line, make("div", "acts", parts.download, parts.retry, parts.remove));
+  return row;
+}
+
+// Deleting is asked for twice; the second time within a few seconds.
+function sure(row) {
+  const button = row.parts.remove;
+  if (button.classList.contains("sure")) return row.acts.remove();
+  const calm = () => { button.classList.remove("sure"); button.textContent = "Delete"; };
+  button.classList.add("sure");
+  button.textContent = "Sure?";
+  setTimeout(calm, SURE_MS);
+}
+
+function fill(row, shown) {
+  row.acts = shown;
+  const said = JSON.stringify(shown) + Boolean(shown.retry);
+  if (row.shown === said) return;
+  row.shown = said;
+  const { name, hint, progress, pill, line, download, retry, remove } = row.parts;
+  name.textContent = name.title = shown.name;
+  hint.textContent = shown.hint;
+  pill.className = `pill ${shown.pill}`;
+  pill.textContent = shown.word;
+  line.className = shown.bad ? "line bad" : "line";
+  line.textContent = shown.line;
+  progress.hidden = shown.progress === null;
+  progress.value = shown.progress ?? 0;
+  progress.setAttribute("aria-label", `Upload of ${shown.name}`);
+  download.hidden = !shown.download;
+  if (shown.download) download.href = shown.download;
+  retry.hidden = !shown.retry;
+  retry.disabled = false;
+  download.setAttribute("aria-label", `Download the XML of ${shown.name}`);
+  retry.setAttribute("aria-label", `Retry ${shown.name}`);
+  remove.setAttribute("aria-label", `Delete ${shown.name}`);
+}
+
+function say(text) {
+  find("announce").textContent = text;
+}
+
+// -- beginning -------------------------------------------------------------------------------------------------------
+
+find("limit").textContent = size(LIMIT).replace(".0", "");
+find("mapping").addEventListener("change", (event) => {
+  find("mapping-hint").textContent = event.target.selectedOptions[0].dataset.hint;
+});
+find("files").addEventListener("change", (event) => { offer(event.target.files); event.target.value = ""; });
+find("form").addEventListener("submit", (event) => event.preventDefault());
+find("more").addEventListener("click", async () => {
+  const listing = await ask("GET", `/api/jobs?before=${encodeURIComponent(nextPage)}`).catch((failed) => say(failed.message));
+  if (!listing) return;
+  reachedOlder = true;
+  nextPage = listing.next;
+  listing.jobs.forEach(note);
+  draw();
+});
+
+const carriesFiles = (event) => [...(event.dataTransfer?.types || [])].includes("Files");
+addEventListener("dragover", (event) => { if (carriesFiles(event)) { event.preventDefault(); find("veil").hidden = false; } });
+addEventListener("dragleave", (event) => { if (event.relatedTarget === null) find("veil").hidden = true; });
+addEventListener("drop", (event) => {
+  find("veil").hidden = true;
+  if (carriesFiles(event)) { event.preventDefault(); offer(event.dataTransfer.files); }
+});
+
+setInterval(() => { if ([...jobs.values()].some((job) => job.waiting)) draw(); }, 250);
+refresh().then(() => ([...jobs.values()].some(isActive) ? watch() : pollLater()));
