@@ -8,6 +8,7 @@ import pickle
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from holdfast.catalog import Context, current_context
 from holdfast.catalog.core import CONFLICT
 from holdfast.http.arrival import Arrived, enter, leave, request_id
 from holdfast.http.edge import Edge
-from holdfast.policy import left_s
+from holdfast.policy import left_s, within
 
 from .edge_servers import call, served
 
@@ -50,6 +51,19 @@ def port() -> Iterator[int]:
 
     with served(Edge(app)) as found:
         yield found
+
+
+@pytest.mark.parametrize("status", [200, 404, 418, 500])
+async def test_an_id_that_the_application_shows_by_itself_gives_way_to_the_requests_own(status: int) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"x-request-id", b"mine"), (b"X-Request-ID", b"mine"), (b"x-other", b"stays")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"what the application says"})
+
+    start, _ = await ask(Edge(app), headers=[(b"x-request-id", b"theirs")])
+    shown = [value for name, value in start["headers"] if name.lower() == b"x-request-id"]
+    assert shown == [b"theirs"]
+    assert (b"x-other", b"stays") in start["headers"]
 
 
 @pytest.mark.parametrize("identifier", ["r-1", "a" * 128, "0190b5f2-7c1e-7cc3", "a.b_c~d:e@f/g+h="])
@@ -96,6 +110,21 @@ def test_the_deadline_is_handed_down(port: int) -> None:
     assert 0 < call(port, "GET", "/left", x_deadline_ms="30000").json() <= 30
     assert call(port, "GET", "/left").json() is None
     assert call(port, "GET", "/left", x_deadline_ms="soon").json() is None
+
+
+async def test_a_request_inherits_no_deadline_from_the_one_before_on_its_connection() -> None:
+    seen: list[float] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(left_s())
+        await constant(scope, receive, send)
+
+    with within(5):
+        await ask(Edge(app))
+        await ask(Edge(Edge(app)), headers=[(b"x-deadline-ms", b"2000")])
+        assert left_s() <= 5
+    assert seen[0] == inf
+    assert seen[1] <= 2
 
 
 @pytest.mark.parametrize("spent", ["0", "-5"])

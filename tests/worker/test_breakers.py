@@ -170,6 +170,7 @@ class Bench:
     def __init__(self, store: Store, settings: QueueSettings) -> None:
         self.answers: list[Exception | None] = []
         self.ran: list[str] = []
+        self.finishing: Store | None = None
         handlers = Handlers()
         handlers.handle("call")(self._call)
         self._handler = handlers.get("call")
@@ -183,6 +184,8 @@ class Bench:
         answer = self.answers.pop(0) if self.answers else None
         if answer is not None:
             raise answer
+        if self.finishing is not None:
+            self.finishing.atomic(job.finish)
 
     def turn(self) -> int:
         """Claim once, run what came, settle it; how many ran."""
@@ -236,6 +239,22 @@ def test_it_closes_after_good_probes_and_the_backlog_drains(virtual_store: Store
     assert bench.turn() == 2
     assert bench.turn() == 18
     assert Queues(virtual_store).breakers()[0].state == "closed"
+
+
+def test_jobs_that_their_handlers_finished_count_for_the_breaker(virtual_store: Store, time: VirtualTime) -> None:
+    jobs = Jobs(virtual_store)
+    bench = Bench(virtual_store, QueueSettings("q", concurrency=50, breaker=RULE))
+    for _ in range(4):
+        jobs.enqueue("call", queue="q", attempts=1)
+    bench.answers = [BAD_GATEWAY() for _ in range(4)]
+    bench.turn()
+    bench.finishing = virtual_store
+    for _ in range(20):
+        jobs.enqueue("call", queue="q")
+    time.advance(31)
+    assert bench.turn() == 2
+    assert Queues(virtual_store).breakers()[0].state == "closed"
+    assert bench.turn() == 18
 
 
 def test_failing_fast_fails_new_jobs_with_the_chosen_code(virtual_store: Store, time: VirtualTime) -> None:

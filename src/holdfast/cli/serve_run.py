@@ -23,6 +23,8 @@ from holdfast.worker.signals import STOPPING, Words
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Event, Task
 
+KEEP_ALIVE_S = 75
+"""Longer than clients keep an idle connection, so that none sends a request into one that is just being closed."""
 REQUESTS_S_MAX = 5
 """So long requests may take to end once it is their turn."""
 LOOK_S = 0.5
@@ -192,6 +194,9 @@ def _server(front: Front) -> Any:
             log_level="warning",
             access_log=False,
             server_header=False,
+            # Without it, a connection's later requests may run in the context of an earlier one.
+            reset_contextvars=True,
+            timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=REQUESTS_S_MAX,
         )
     )

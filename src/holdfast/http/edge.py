@@ -27,7 +27,7 @@ from holdfast.http.health import Health
 from holdfast.http.idempotent import KEY_HEADER, Idempotency, once
 from holdfast.http.render import Voice
 from holdfast.http.served import Served
-from holdfast.policy.deadline import from_header, within
+from holdfast.policy.deadline import deadline_at, from_header, within, without_deadline
 
 DEADLINE = b"x-deadline-ms"
 LENGTH, ENCODING = b"content-length", b"transfer-encoding"
@@ -82,7 +82,7 @@ class Edge:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or _inherits_deadline(scope):
             return await self._other(scope, receive, send)
         served = self._served(scope, send) if bus.listeners else None
         given = None
@@ -160,6 +160,10 @@ class Edge:
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A WebSocket is asked for its key and counted when it opens; what comes after is not ours to read."""
+        if _inherits_deadline(scope):
+            # Servers may run a connection's next request in the context of the one before, with its deadline.
+            with without_deadline():
+                return await self(scope, receive, send)
         if scope["type"] != "websocket" or not self._careful:
             return await self.app(scope, receive, send)
         scope.setdefault(REQUEST_ID_KEY, request_id(None))
@@ -174,6 +178,11 @@ class Edge:
         finally:
             leave(token)
         return None
+
+
+def _inherits_deadline(scope: Scope) -> bool:
+    """Whether a deadline is in force that is not of this request; one that an edge further out has set is."""
+    return deadline_at() is not None and REQUEST_ID_KEY not in scope
 
 
 def _with(given: dict[bytes, bytes] | None, name: bytes, value: bytes) -> dict[bytes, bytes]:

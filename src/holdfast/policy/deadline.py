@@ -7,18 +7,17 @@ because two machines share no clock.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
-from holdfast.base import limits, monotonic_s
+from holdfast.base.world import limits, monotonic_s
 from holdfast.policy.backoff import PolicyInvalid
 
 DEADLINE_HEADER = "X-Deadline-Ms"
 
-_WHOLE = re.compile(r"(-?)([0-9]+)\Z")
 _DIGITS_MAX = 15  # more digits than this are more milliseconds than any limit, and no longer exact as a float
 
 _current: ContextVar[float | None] = ContextVar("holdfast_deadline", default=None)
@@ -27,8 +26,7 @@ deadline_at: Callable[[], float | None] = _current.get
 """The deadline of this context as a monotonic instant in seconds, or None; as cheap as reading it can be."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Deadline:
+class Deadline(NamedTuple):
     """An instant on the monotonic clock by which something has to be finished."""
 
     at_s: float
@@ -83,6 +81,16 @@ def within(seconds: float | None) -> Within:
     return Within(max(0.0, seconds))
 
 
+@contextmanager
+def without_deadline() -> Iterator[None]:
+    """Let the block have no deadline: for a server whose requests must not inherit one from each other."""
+    token = _current.set(None)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
 def current_deadline() -> Deadline | None:
     """The deadline in force here."""
     at_s = _current.get()
@@ -111,11 +119,11 @@ def from_header(text: str | None) -> float | None:
     Zero and negative numbers are a deadline that has passed (0.0). More than `deadline_s_max` counts as that
     limit. What is no whole number is ignored (None): a broken header must not fail a request that is in order.
     """
-    found = _WHOLE.match((text or "").strip(" \t"))
-    if not found:
+    written = (text or "").strip(" \t")
+    digits = written.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
         return None
-    sign, digits = found.groups()
-    if sign:
+    if digits != written:
         return 0.0
     most_s = limits().deadline_s_max
     digits = digits.lstrip("0")

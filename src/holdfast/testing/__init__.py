@@ -6,6 +6,7 @@ from holdfast.base.lazy import lazily
 from holdfast.testing.instant import VirtualTime, instant, virtual_world
 
 if TYPE_CHECKING:
+    from holdfast.testing.faulty import Faults, Faulty
     from holdfast.testing.postgres import PostgresServer
     from holdfast.testing.proxy import FaultProxy
     from holdfast.testing.upstream import BadUpstream
@@ -17,8 +18,10 @@ __getattr__ = lazily(
     {
         "BadUpstream": "holdfast.testing.upstream",
         "FaultProxy": "holdfast.testing.proxy",
+        "Faults": "holdfast.testing.faulty",
+        "Faulty": "holdfast.testing.faulty",
         "PostgresServer": "holdfast.testing.postgres",
     },
 )
 
-__all__ = ["BadUpstream", "FaultProxy", "PostgresServer", "VirtualTime", "instant", "virtual_world"]
+__all__ = ["BadUpstream", "FaultProxy", "Faults", "Faulty", "PostgresServer", "VirtualTime", "instant", "virtual_world"]

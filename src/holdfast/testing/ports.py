@@ -20,7 +20,8 @@ def listening_socket(port: int | None = None) -> socket.socket:
     """
     for _ in range(PORT_TRIES):
         chance = int.from_bytes(REAL.token_bytes(4)) % (PORT_BELOW - PORT_LOWEST)
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # With the protocol named, asyncio sends small replies at once.
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(("127.0.0.1", PORT_LOWEST + chance if port is None else port))

@@ -46,6 +46,8 @@ class Pump:
         # Crews append while the pump takes: only operations that the interpreter does in one go are used on these.
         self._finished: deque[Finished] = deque()
         self._settlements: deque[Settlement] = deque()
+        # What handlers have finished in transactions of their own: written already, but a breaker has to count it.
+        self._came_through: deque[Finished] = deque()
         self._settling = False
         # Held while jobs are claimed that the crews do not know of yet.
         self._fetching = threading.Lock()
@@ -65,8 +67,10 @@ class Pump:
         stock = self._stocks[job.queue]
         stock.ended += 1
         # What was claimed under an earlier identity is no longer ours to settle.
-        if outcome is not None and job.worker == self.worker:
-            if isinstance(outcome, tuple):
+        if job.worker == self.worker and (outcome is not None or stock.breaker is not None):
+            if outcome is None:
+                self._came_through.append((job, None, None))
+            elif isinstance(outcome, tuple):
                 self._finished.append(outcome)
             else:
                 self._settlements.append(outcome)
@@ -116,6 +120,7 @@ class Pump:
         """Drop every outcome: the jobs belong to somebody else now."""
         self._finished.clear()
         self._settlements.clear()
+        self._came_through.clear()
         for stock in self._stocks.values():
             stock.suspects.clear()
 
@@ -126,7 +131,7 @@ class Pump:
                 self.wake()
 
     def _unsettled(self) -> bool:
-        return bool(self._finished or self._settlements)
+        return bool(self._finished or self._settlements or self._came_through)
 
     def _restless(self) -> bool:
         now_s = monotonic_s()
@@ -150,48 +155,63 @@ class Pump:
     def _write(
         self, finished: list[Finished], settlements: list[Settlement], wants: list[Want], *, stray: bool
     ) -> bool:
-        if not (finished or settlements or wants or stray):
+        counted = _drained(self._came_through) if self._breakers else []
+        if not (finished or settlements or counted or wants or stray):
             return False
         try:
-            claimed, late = self._written(finished, settlements, wants, stray=stray)
+            claimed, late = self._written(finished, settlements, counted, wants, stray=stray)
         except Failure:
             # It may have happened or not. Tokens make a second settlement harmless; claims that nobody here knows
             # of are given back in the next turn.
             self._finished.extendleft(reversed(finished))
             self._settlements.extendleft(reversed(settlements))
+            self._came_through.extendleft(reversed(counted))
             self._strays_until_s = monotonic_s() + STRAYS_S
             self._strays_next_s = 0.0
             self.wake()
             raise
         if stray:
             self._strays_next_s = monotonic_s() + STRAYS_LOOK_S
-        self._learn(finished, settlements, claimed)
+        self._learn([*finished, *counted], settlements, claimed)
         if bus.listeners:
             telling.settled(finished, settlements, late)
             telling.claimed([job for claim in claimed for job in claim.jobs])
         return True
 
     def _written(
-        self, finished: list[Finished], settlements: list[Settlement], wants: list[Want], *, stray: bool
+        self,
+        finished: list[Finished],
+        settlements: list[Settlement],
+        counted: list[Finished],
+        wants: list[Want],
+        *,
+        stray: bool,
     ) -> tuple[list[Claimed], Unsettled]:
         def phase(tx: Tx) -> tuple[list[Claimed], Unsettled]:
-            return self._phase(tx, finished, settlements, wants, stray=stray)
+            late = self._settle(tx, finished, settlements, counted, stray=stray)
+            return [self._claim(tx, want) for want in wants], late
 
         # What is one statement needs no transaction around it: two round trips less for a lone job.
         brief = not (self._breakers or stray or settlements) and len(wants) + bool(finished) == 1
         return self._store.each(phase) if self.apart and brief else self._store.atomic(phase)
 
-    def _phase(
-        self, tx: Tx, finished: list[Finished], settlements: list[Settlement], wants: list[Want], *, stray: bool
-    ) -> tuple[list[Claimed], Unsettled]:
+    def _settle(
+        self,
+        tx: Tx,
+        finished: list[Finished],
+        settlements: list[Settlement],
+        counted: list[Finished],
+        *,
+        stray: bool,
+    ) -> Unsettled:
         if stray:
             finished, settlements = ledger.not_yet_settled(tx, self.worker, finished, settlements)
             ledger.release_strays(tx, self.worker, self._held(finished, settlements))
         late = ledger.settle(tx, self.worker, finished, settlements)
         for name, stock in self._stocks.items():
             if stock.breaker is not None:
-                tell_breaker(tx, stock.breaker, name, stock.probes, finished, settlements)
-        return [self._claim(tx, want) for want in wants], late
+                tell_breaker(tx, stock.breaker, name, stock.probes, [*finished, *counted], settlements)
+        return late
 
     def _claim(self, tx: Tx, want: Want) -> Claimed:
         breaker = self._stocks[want.queue].breaker
