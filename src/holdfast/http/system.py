@@ -60,5 +60,7 @@ class System:
     """Lines for the person who starts it, such as an address worth opening."""
     start: Callable[[], None] = nothing
     """Called once before the first request; may block."""
+    closing: Callable[[], None] = nothing
+    """Called when the server is about to stop: requests that would stay open, such as streams, end now."""
     stop: Callable[[], None] = nothing
     """Called once after the last request and the last job."""

@@ -82,7 +82,7 @@ class Patient:
 
 
 def application(
-    conversions: Conversions, settings: Settings, store: Store, patient: Patient, *, root: str, spool: Path
+    conversions: Conversions, live: Live, settings: Settings, store: Store, patient: Patient, *, root: str, spool: Path
 ) -> Application:
     """The system's own application, standing at the path `root`."""
     app = FastAPI(
@@ -94,7 +94,7 @@ def application(
         redirect_slashes=False,
     )
     _pages(app, root, settings)
-    _jobs(app, conversions, Live(conversions), patient)
+    _jobs(app, conversions, live, patient)
     _upload(app, conversions, settings, patient, spool)
     large = too_large(settings.bytes_max)
     rate = RateLimit(count=settings.uploads_per_minute, per_s=MINUTE_S)

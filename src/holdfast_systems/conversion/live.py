@@ -36,6 +36,11 @@ class Live:
         self._lock = asyncio.Lock()
         self._looked_s = float("-inf")
         self._pulse: Any = None
+        self._closed = False
+
+    def close(self) -> None:
+        """End every stream: the process is about to stop, and browsers ask again."""
+        self._closed = True
 
     def open(self, owner: str) -> AsyncIterator[str]:
         """A stream for an owner's page: `jobs` events with the whole listing, and `rest` when all is done.
@@ -67,7 +72,7 @@ class Live:
         seen: Any = None
         told: Any = None
         read_s = float("-inf")
-        while monotonic_s() - began_s < STREAM_S:
+        while not self._closed and monotonic_s() - began_s < STREAM_S:
             pulse = await self._look()
             if pulse != seen or monotonic_s() - read_s >= REFRESH_S:
                 seen, read_s = pulse, monotonic_s()

@@ -15,6 +15,7 @@ from holdfast_systems.conversion.conversions import Conversions
 from holdfast_systems.conversion.faults import CONVERSION_FAULTS, GW_5XX
 from holdfast_systems.conversion.gateway import faults_door
 from holdfast_systems.conversion.links import Gateway
+from holdfast_systems.conversion.live import Live
 from holdfast_systems.conversion.model import CONVERT, PURGE, QUEUE, UPKEEP_QUEUE
 from holdfast_systems.conversion.place import Place
 from holdfast_systems.conversion.session import Sessions, WithSession
@@ -42,7 +43,8 @@ def build(ground: Ground) -> System:
     conversions = Conversions(ground.store, artifacts, settings)
     parts = urlsplit(ground.address)
     threads = ThreadPoolExecutor(STORAGE_THREADS, thread_name_prefix="conversion-storage")
-    inner = application(conversions, settings, ground.store, Patient(threads), root=parts.path, spool=spool)
+    live = Live(conversions)
+    inner = application(conversions, live, settings, ground.store, Patient(threads), root=parts.path, spool=spool)
     sessions = Sessions(tables.shared_secret(ground.store))
 
     def stop() -> None:
@@ -66,6 +68,7 @@ def build(ground: Ground) -> System:
         checks={"gateway": Check(gateway.healthy, vital=False)},
         says=[f"{ground.address}/  upload PDFs and watch them"],
         start=place.start,
+        closing=live.close,
         stop=stop,
     )
 

@@ -116,3 +116,14 @@ def test_that_the_queue_is_held_is_told(solo: Site) -> None:
             "paused": True,
             "message": "Conversions are paused. They will go on later.",
         }
+
+
+def test_streams_end_when_the_server_is_about_to_stop(solo: Site) -> None:
+    here = solo()
+    me = here.person()
+    me.uploaded()
+    with stream(me) as reply:
+        events = told(reply)
+        assert next(events)[0] == "jobs"
+        here.system.closing()
+        assert [name for name, _ in events if name == "rest"] == []
