@@ -1,0 +1,22 @@
+"""What the console itself refuses."""
+
+from __future__ import annotations
+
+from holdfast.catalog import Catalog
+
+CONSOLE = Catalog("console", docs="/errors/")
+
+CONSOLE_NO_CHANGE = CONSOLE.fault(
+    "CONSOLE_NO_CHANGE",
+    status=409,
+    says="Nothing was changed: it stands that way already, or somebody else was faster.",
+    remedy="Load the page again and look at the present state.",
+)
+CONSOLE_BUSY = CONSOLE.fault(
+    "CONSOLE_BUSY",
+    status=503,
+    says="The console has as much in hand as it takes.",
+    retry=True,
+    causes=("too many pages with live updates are open", "too much work on many dead letters runs"),
+    remedy="Close pages that nobody looks at, or wait until the running work has ended.",
+)

@@ -1,0 +1,141 @@
+"""Dead letters by what they died of, read within bounds: the newest so many are walked, and the next page goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.base import encode
+from holdfast.console.filters import Filter
+from holdfast.console.listing import death_filter, death_span
+from holdfast.store import Row, Tx
+from holdfast.worker.dead_filter import EARLIEST_US, LATEST_US
+
+WALK_ROWS_MAX = 10_000
+"""So many dead letters one page looks at."""
+COUNT_MAX = 10_000
+"""Counted so far; more are at least so many."""
+COUNT_WALK_MAX = 50_000
+GLANCE_ROWS_MAX = 2_000
+"""So many the overview looks at."""
+SLICES = 24
+SLICE_US = 3_600 * 1_000_000
+GROUPS_SHOWN_MAX = 100
+
+
+@dataclass(slots=True)
+class Group:
+    """Letters that died of the same thing."""
+
+    fingerprint: str
+    count: int = 0
+    first_us: int = LATEST_US
+    last_us: int = 0
+    example_id: str = ""
+    slices: list[int] = field(default_factory=lambda: [0] * SLICES)
+    """How many died in each slice of the last day, the oldest first."""
+    code: str = ""
+    kind: str = ""
+    queue: str = ""
+    message: str = ""
+    technical: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Graves:
+    """The groups of one walk."""
+
+    groups: Sequence[Group]
+    more: int
+    """How many groups are not shown."""
+    next: str | None
+    """Where the next walk begins; None when all have been walked."""
+
+
+def graves(tx: Tx, wanted: Filter, place: Sequence[Any]) -> Graves:
+    """The groups among the next letters, the one that died last first."""
+    groups, end = _walk(tx, wanted, place, WALK_ROWS_MAX)
+    latest = sorted(groups, key=lambda group: group.last_us, reverse=True)[:GROUPS_SHOWN_MAX]
+    _describe(tx, latest)
+    _date(tx, latest)
+    return Graves(latest, len(groups) - len(latest), None if end is None else encode(list(end)))
+
+
+def most_frequent(tx: Tx, wanted: Filter, count: int) -> Sequence[Group]:
+    """The largest groups among the last letters."""
+    groups, _ = _walk(tx, wanted, (LATEST_US, ""), GLANCE_ROWS_MAX)
+    largest = sorted(groups, key=lambda group: group.count, reverse=True)[:count]
+    _describe(tx, largest)
+    return largest
+
+
+def _walk(tx: Tx, wanted: Filter, place: Sequence[Any], rows_max: int) -> tuple[list[Group], Row | None]:
+    """The groups among so many letters from a place on, and where the walk ended; None when there are fewer."""
+    now_us = tx.now_us()
+    before = {"before_us": place[0], "before_id": place[1]}
+    end: Row | None = tx.row("console.failed_end", **death_span(wanted), **before, scan=rows_max)
+    rows = tx.rows(
+        "console.deaths",
+        **death_span(wanted),
+        **death_filter(wanted),
+        **before,
+        end_us=EARLIEST_US if end is None else end[0],
+        end_id="" if end is None else end[1],
+        slice_from_us=now_us - SLICES * SLICE_US,
+        slice_us=SLICE_US,
+    )
+    return list(_grouped(rows).values()), end
+
+
+def count_dead(tx: Tx, wanted: Filter) -> tuple[int, bool]:
+    """How many match, and whether there may be more than were counted."""
+    if wanted == Filter(fingerprint=wanted.fingerprint) and wanted.fingerprint is not None:
+        found = tx.row("console.alike_count", fingerprint=wanted.fingerprint, most=COUNT_MAX + 1)
+        end = None
+    else:
+        span = death_span(wanted)
+        newest = {"before_us": LATEST_US, "before_id": ""}
+        end = tx.row("console.failed_end", **span, **newest, scan=COUNT_WALK_MAX)
+        end_us, end_id = (EARLIEST_US, "") if end is None else end
+        asked = {**span, **death_filter(wanted), "end_us": end_us, "end_id": end_id}
+        found = tx.row("console.dead_count", **asked, most=COUNT_MAX + 1)
+    counted = int(found[0]) if found else 0
+    return min(counted, COUNT_MAX), counted > COUNT_MAX or end is not None
+
+
+def _grouped(rows: Sequence[Row]) -> dict[str, Group]:
+    groups: dict[str, Group] = {}
+    for fingerprint, slice_, count, first_us, last_us, example_id in rows:
+        group = groups.setdefault(fingerprint or "", Group(fingerprint or ""))
+        group.count += count
+        group.first_us = min(group.first_us, first_us)
+        if last_us >= group.last_us:
+            group.last_us, group.example_id = last_us, example_id
+        if 0 <= slice_ < SLICES:
+            group.slices[slice_] += count
+        elif slice_ >= SLICES:
+            group.slices[-1] += count
+    return groups
+
+
+def _describe(tx: Tx, groups: Sequence[Group]) -> None:
+    """What each died of."""
+    if not groups:
+        return
+    rows = tx.rows("console.examples", ids=[group.example_id for group in groups])
+    examples = {row[0]: row[1:] for row in rows}
+    for group in groups:
+        group.code, group.kind, group.queue, group.message, group.technical = (
+            text or "" for text in examples.get(group.example_id, ("",) * 5)
+        )
+
+
+def _date(tx: Tx, groups: Sequence[Group]) -> None:
+    """When each was first seen, however long ago that is."""
+    if not groups:
+        return
+    asked = [group.fingerprint for group in groups]
+    first: dict[str, int | None] = dict(tx.rows("console.first_deaths", fingerprints=asked))
+    for group in groups:
+        group.first_us = first.get(group.fingerprint) or group.first_us

@@ -1,0 +1,144 @@
+"""The lines of a panel over time: each measure of the panel's definition, read step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TypedDict
+
+from holdfast.console.charts import Line
+from holdfast.watch.names import Metric
+from holdfast.watch.panels import Line as Defined
+from holdfast.watch.panels import Panel
+from holdfast.watch.rules_measure import Counted, Level, Quantile, Ratio
+from holdfast.watch.series import Series
+
+LINES_MAX = 6
+"""Of a line for each value of a label, the highest so many are drawn."""
+TONES = ("tone-1", "tone-2", "tone-3", "tone-4", "tone-5", "tone-6")
+Where = Mapping[str, str]
+
+
+class Asked(TypedDict):
+    """A span of time and its steps."""
+
+    since_us: int
+    until_us: int
+    step_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The time that is shown, and its steps."""
+
+    since_us: int
+    until_us: int
+    step_s: int
+
+    @property
+    def length_s(self) -> float:
+        return (self.until_us - self.since_us) / 1_000_000
+
+    def asked(self) -> Asked:
+        """As the series takes it."""
+        return {"since_us": self.since_us, "until_us": self.until_us, "step_s": self.step_s}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Lines over time, as a chart takes them."""
+
+    starts_us: Sequence[int]
+    step_us: int
+    lines: Sequence[Line]
+
+
+def measured(series: Series, panel: Panel, where: Where, window: Window) -> Measured:
+    """Every line of the panel."""
+    starts_us: list[int] = []
+    lines: list[Line] = []
+    for line in panel.lines:
+        match line.what:
+            case Ratio():
+                starts_us, drawn = _ratio(series, line.what, line.title, where, window)
+            case Quantile():
+                starts_us, drawn = _quantile(series, line, where, window)
+            case Level():
+                starts_us, drawn = _level(series, line, where, window)
+            case _:
+                continue  # what is counted is drawn as bars
+        lines += drawn
+    toned = [Line(line.name, line.tone or TONES[place % len(TONES)], line.values) for place, line in enumerate(lines)]
+    step_us = starts_us[1] - starts_us[0] if len(starts_us) > 1 else window.step_s * 1_000_000
+    return Measured(starts_us, step_us, toned)
+
+
+def counted(series: Series, panel: Panel, where: Where, window: Window) -> tuple[str, dict[str, float]]:
+    """What a panel of counts shows over the whole time: the label, and how often each value came, most first."""
+    (line,) = panel.lines
+    label = line.per or ""
+    total: dict[str, float] = {}
+    for one in getattr(line.what, "of", ()):
+        for narrowed in _wheres(one, where):
+            grown = series.increase_by(
+                one.metric.name, label, over_s=window.length_s, where=narrowed, until_us=window.until_us
+            )
+            for value, count in grown.items():
+                total[value] = total.get(value, 0.0) + count
+    return label, dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def narrowed_to(metric: Metric, where: Where) -> Where:
+    """As much of a choice as the metric knows."""
+    return {label: value for label, value in where.items() if label in metric.labels}
+
+
+def _wheres(one: Counted, where: Where) -> list[Where]:
+    labels = [label for label, _ in one.only]
+    chosen = narrowed_to(one.metric, where)
+    return [{**chosen, **dict(zip(labels, values, strict=True))} for values in product(*(v for _, v in one.only))]
+
+
+def _grown(series: Series, one: Counted, where: Where, window: Window) -> dict[int, float]:
+    """How much it grew in each step. The panels leave no series out, so neither does this."""
+    if len(one.only) == 1:
+        ((label, values),) = one.only
+        points = series.points(one.metric.name, **window.asked(), where=narrowed_to(one.metric, where), by=label)
+        return {at_us: sum(found.get(value, 0.0) for value in values) for at_us, found in points}
+    total: dict[int, float] = {}
+    for narrowed in _wheres(one, where):
+        for at_us, found in series.points(one.metric.name, **window.asked(), where=narrowed):
+            total[at_us] = total.get(at_us, 0.0) + found.get("", 0.0)
+    return total
+
+
+def _ratio(series: Series, what: Ratio, title: str, where: Where, window: Window) -> tuple[list[int], list[Line]]:
+    whole = _grown(series, what.whole, where, window)
+    part = _grown(series, what.part, where, window)
+    values = [part.get(at_us, 0.0) / count if count > 0 else None for at_us, count in whole.items()]
+    return list(whole), [Line(title, "", values)]
+
+
+def _quantile(series: Series, line: Defined, where: Where, window: Window) -> tuple[list[int], list[Line]]:
+    what = line.what
+    assert isinstance(what, Quantile)
+    (narrowed,) = _wheres(what.of, where)
+    points = series.quantiles(what.of.metric.name, [what.share], **window.asked(), where=narrowed)
+    return [at_us for at_us, _ in points], [Line(line.title, "", [found.get(what.share) for _, found in points])]
+
+
+def _level(series: Series, line: Defined, where: Where, window: Window) -> tuple[list[int], list[Line]]:
+    what = line.what
+    assert isinstance(what, Level)
+    narrowed = narrowed_to(what.of, where)
+    points = series.points(what.of.name, **window.asked(), where=narrowed, by=line.per)
+    highest: dict[str, float] = {}
+    for _, found in points:
+        for key, value in found.items():
+            highest[key] = max(value, highest.get(key, 0.0))
+    kept = sorted(sorted(highest, key=lambda key: -highest[key])[:LINES_MAX])
+    names = {key: line.title.replace(f"{{{line.per}}}", key) for key in kept}
+    return [at_us for at_us, _ in points], [
+        Line(names[key], "", [found.get(key) for _, found in points]) for key in kept
+    ]

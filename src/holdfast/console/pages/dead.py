@@ -1,0 +1,104 @@
+"""Dead letters, grouped by what they died of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from holdfast.console.charts import sparkline
+from holdfast.console.filters import Filter, filter_form, filter_of
+from holdfast.console.graves import WALK_ROWS_MAX, Graves, Group, graves
+from holdfast.console.listing import read_place
+from holdfast.console.page import Desk, Live, Page, Part
+from holdfast.console.parts import Column, code_link, link, notice, pager, table
+from holdfast.console.visit import Visit
+from holdfast.console.words import count, cut, moment, plural
+from holdfast.http.markup import Markup, element, joined
+from holdfast.store import Tx
+from holdfast.worker.dead_filter import LATEST_US
+
+MESSAGE_CHARS_MAX = 160
+NAMES = (("queue", "Queue"), ("kind", "Kind"), ("code", "Code"), ("tenant", "Tenant"), ("text", "Text"))
+COLUMNS = (
+    Column("letters", "number"),
+    Column("died of", "wide"),
+    Column("kind"),
+    Column("last day", "drawn"),
+    Column("first seen"),
+    Column("last seen"),
+    Column("do"),
+)
+NEWEST = (LATEST_US, "")
+
+
+def page(desk: Desk, visit: Visit) -> Page:
+    """The groups among the newest dead letters that match."""
+    before = visit.get("before")
+    place = NEWEST if before is None else read_place(before, NEWEST)
+
+    def read(tx: Tx) -> tuple[int, Filter, Graves]:
+        now_us = tx.now_us()
+        wanted = filter_of(visit, now_us)
+        return now_us, wanted, graves(tx, replace(wanted, state=None), place)
+
+    now_us, _, found = desk.store.atomic(read, write=False)
+    partly = found.next is not None or before is not None
+    rows = [_row(visit, group, now_us, partly=partly) for group in found.groups]
+    shown = table(COLUMNS, rows, caption="Groups of dead letters", empty="No dead letter matches.")
+    notes = []
+    if partly:
+        notes.append(notice(f"Looked at {WALK_ROWS_MAX:,} dead letters; groups are counted among those."))
+    if found.more:
+        notes.append(notice(f"{plural(found.more, 'group')} more are not shown; narrow the filter."))
+    total = sum(group.count for group in found.groups)
+    words = f"{plural(total, 'dead letter')}{'+' if partly else ''} in {plural(len(found.groups), 'group')}."
+    parts: list[Part] = [
+        element("h1", "Dead letters"),
+        filter_form(visit, names=NAMES, states=False),
+        _all_matching(visit) if rows else Markup(),
+        Live("dead", joined(element("p", words, class_="note"), *notes, shown)),
+        pager(visit, older=None if found.next is None else {"before": found.next}, words="Look further back"),
+    ]
+    return Page("Dead letters", parts, "dead")
+
+
+def _all_matching(visit: Visit) -> Markup:
+    """The ways to do something about all that match the filter; both ask first."""
+    query = {name: value for name, value in visit.query.items() if name not in {"before", "said"}}
+    return element(
+        "p",
+        "All that match: ",
+        link(visit.to("dead", "revive", **query), "Revive …", class_="button"),
+        " ",
+        link(visit.to("dead", "discard", **query), "Discard …", class_="button danger"),
+        class_="actions",
+    )
+
+
+def _technical(group: Group) -> list[Markup]:
+    if group.technical in {"", group.message}:
+        return []
+    return [element("span", cut(group.technical, MESSAGE_CHARS_MAX), class_="technical")]
+
+
+def _row(visit: Visit, group: Group, now_us: int, *, partly: bool) -> list[str]:
+    letters = visit.to("jobs", state="failed", fingerprint=group.fingerprint)
+    what = joined(
+        code_link(visit, group.code),
+        element("span", cut(group.message, MESSAGE_CHARS_MAX), class_="message"),
+        *_technical(group),
+    )
+    label = f"{sum(group.slices)} in the last day"
+    ways = joined(
+        link(visit.to("dead", "revive", fingerprint=group.fingerprint), "Revive …", class_="button"),
+        " ",
+        link(visit.to("dead", "discard", fingerprint=group.fingerprint), "Discard …", class_="button danger"),
+    )
+    return [
+        link(letters, count(group.count) + ("+" if partly else "")),
+        what,
+        group.kind,
+        sparkline(group.slices, label=label),
+        moment(group.first_us, now_us),
+        moment(group.last_us, now_us),
+        ways,
+    ]

@@ -1,0 +1,173 @@
+"""One job or delivery: what it is, what happened, what it carries, and what can be done about it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from holdfast.catalog.durable import JOB_NOT_FOUND
+from holdfast.console.page import Desk, Live, Page, Part
+from holdfast.console.parts import act, aside, badge, code_link, facts, field, link, notice, panel
+from holdfast.console.redacted import shown
+from holdfast.console.timeline import timeline
+from holdfast.console.visit import Visit
+from holdfast.console.words import moment, span_us
+from holdfast.http.markup import Markup, element, joined
+from holdfast.store import Tx
+
+EVENTS_MAX = 200
+"""Of a longer history only the end is shown."""
+
+
+def page(desk: Desk, visit: Visit, job_id: str) -> Page:
+    """Everything about one job.
+
+    Raises:
+        Failure: JOB_NOT_FOUND, unless its history is still there.
+    """
+
+    def read(tx: Tx) -> tuple[int, list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+        events = tx.records("console.last_events", subject=job_id, count=EVENTS_MAX + 1)
+        return (
+            tx.now_us(),
+            tx.records("job.show", id=job_id),
+            events[::-1],
+            tx.records("console.delivery_of", job_id=job_id),
+        )
+
+    now_us, found, events, deliveries = desk.store.atomic(read, write=False)
+    if not found and not events:
+        raise JOB_NOT_FOUND(job_id=job_id)
+    delivery = deliveries[0] if deliveries else None
+    left_out = len(events) > EVENTS_MAX
+    history = _history(visit, events[-EVENTS_MAX:], now_us, delivery, left_out=left_out)
+    title = "Delivery" if delivery else "Job"
+    head = element("h1", f"{title} ", element("code", job_id, class_="id"))
+    section = "deliveries" if delivery else "jobs"
+    if not found:
+        gone = notice("It is no longer there: finished and pruned, or discarded. Its history is.")
+        return Page(f"{title} {job_id}", [head, gone, history], section)
+    job = found[0]
+    parts: list[Part] = [
+        head,
+        Live("job", panel(str(job["kind"]), _facts(visit, job, now_us))),
+        *([_delivery(visit, delivery, now_us)] if delivery else []),
+        _actions(visit, job),
+        history,
+        # The job of a delivery carries what the delivery shows above.
+        *(_contents(job) if delivery is None else []),
+    ]
+    return Page(f"{title} {job_id}", parts, section)
+
+
+def _history(
+    visit: Visit, events: list[dict[str, Any]], now_us: int, delivery: dict[str, Any] | None, *, left_out: bool
+) -> Live:
+    delays_s = json.loads(delivery["delays_s"]) if delivery and delivery["delays_s"] else ()
+    earlier = [notice(f"Only the last {EVENTS_MAX} events are shown.")] if left_out else []
+    return Live("history", panel("What happened", *earlier, timeline(visit, events, now_us, delays_s)))
+
+
+def _facts(visit: Visit, job: dict[str, Any], now_us: int) -> Markup:
+    queued = job["state"] == "queued"
+    stopping = joined(" ", badge("asked to stop", "warn")) if job["cancel_us"] is not None else Markup()
+    return facts(
+        [
+            ("State", joined(badge(job["state"]), stopping)),
+            ("Code", code_link(visit, job["error_code"])),
+            ("What the person reads", job["error_message"] or ""),
+            ("In the log", _technical(job)),
+            ("Group", _group(visit, job)),
+            ("Kind", link(visit.to("jobs", kind=job["kind"]), job["kind"])),
+            ("Queue", link(visit.to("jobs", queue=job["queue"]), job["queue"])),
+            ("Tenant", link(visit.to("jobs", tenant=job["tenant"]), job["tenant"]) if job["tenant"] else ""),
+            ("Attempts", _attempts(job)),
+            ("Priority", str(job["priority"]) if job["priority"] else ""),
+            ("Dedupe key", job["dedupe_key"] or ""),
+            ("Timeout", span_us(job["timeout_us"])),
+            ("Created", moment(job["created_us"], now_us)),
+            ("Due", moment(job["due_us"], now_us) if queued else ""),
+            ("Started", moment(job["started_us"], now_us)),
+            ("Last attempt", moment(job["last_attempt_us"], now_us)),
+            ("Finished", moment(job["finished_us"], now_us)),
+            ("Failed", moment(job["failed_us"], now_us)),
+            ("Worker", job["lease_owner"] or ""),
+            ("Lease until", moment(job["lease_until_us"], now_us)),
+            ("Trace", element("code", job["trace"]) if job["trace"] else ""),
+        ]
+    )
+
+
+def _technical(job: dict[str, Any]) -> str:
+    technical = job["error_technical"] or ""
+    return "" if technical == job["error_message"] else technical
+
+
+def _group(visit: Visit, job: dict[str, Any]) -> Markup:
+    if not job["fingerprint"]:
+        return Markup()
+    return link(visit.to("dead", fingerprint=job["fingerprint"]), element("code", job["fingerprint"]))
+
+
+def _attempts(job: dict[str, Any]) -> str:
+    text = str(job["attempt_count"])
+    if job["attempts_max"] is not None:
+        text += f" of {job['attempts_max']}"
+    if job["pardon_count"]:
+        text += f", {job['pardon_count']} not held against it"
+    if job["manual_retry_count"]:
+        text += f", revived {job['manual_retry_count']} times"
+    return text
+
+
+def _delivery(visit: Visit, delivery: dict[str, Any], now_us: int) -> Markup:
+    endpoint = delivery["endpoint_id"]
+    return panel(
+        "Delivery",
+        facts(
+            [
+                ("Event", element("code", delivery["event_id"])),
+                ("Type", delivery["type"] or ""),
+                ("Published", moment(delivery["created_us"], now_us)),
+                ("Endpoint", link(visit.to("deliveries", endpoint=endpoint), element("code", endpoint))),
+                ("Address", delivery["url"] or ""),
+                ("Endpoint disabled", delivery["disabled_reason"] or ""),
+            ]
+        ),
+        *_body(delivery["body"]),
+    )
+
+
+def _actions(visit: Visit, job: dict[str, Any]) -> Markup:
+    here = visit.to("jobs", job["id"])
+    why = field("Why (it stands in the history)", "reason", maxlength="500")
+    if job["state"] == "failed":
+        gone = visit.to("dead").removeprefix(visit.root)
+        ways = [
+            act(visit, f"{here}/revive", "Revive", why),
+            aside("Discard …", element("p", "It is deleted. Its history stays for as long as the journal is kept."),
+                  act(visit, f"{here}/discard", "Discard it", why, tone="danger", back=gone)),
+        ]  # fmt: skip
+    elif job["state"] in {"queued", "processing"}:
+        ways = [aside("Cancel …", act(visit, f"{here}/cancel", "Cancel it", tone="danger"))]
+    else:
+        return Markup()
+    return element("div", *ways, class_="actions")
+
+
+def _contents(job: dict[str, Any]) -> list[Markup]:
+    """What it carries and what came of it; secrets are masked."""
+    return [*_json("Payload", job["payload"]), *_json("Result", job["result"])]
+
+
+def _body(stored: str | None) -> list[Markup]:
+    if stored is None:
+        return []
+    return [element("h3", "Body"), element("pre", element("code", shown(stored)), tabindex="0", aria_label="Body")]
+
+
+def _json(title: str, stored: str | None) -> list[Markup]:
+    if stored is None:
+        return []
+    text = element("pre", element("code", shown(stored)), tabindex="0", aria_label=title)
+    return [panel(title, text, note="Secrets are masked.")]

@@ -1,0 +1,89 @@
+"""The queues: how deep, how late, whether something holds them and why; and pause, resume, probe."""
+
+from __future__ import annotations
+
+from holdfast.console.page import Desk, Live, Part
+from holdfast.console.parts import Column, act, aside, badge, field, hidden, link, panel, table
+from holdfast.console.visit import Visit
+from holdfast.console.words import count, moment, span
+from holdfast.http.markup import Markup, element, joined
+from holdfast.worker.queues import Queues, QueueStatus
+
+DEPTH_MAX = 1_000
+"""Jobs are counted so far: `1,000+`."""
+HANDS_MAX = 50
+"""So many queues have their forms shown; the others are reached by the filter of the jobs."""
+COLUMNS = (
+    Column("queue"),
+    Column("state"),
+    Column("ready", "number"),
+    Column("waiting", "number"),
+    Column("processing", "number"),
+    Column("oldest", "short"),
+    Column("why", "wide"),
+)
+
+
+def queues_panel(desk: Desk, visit: Visit) -> list[Part]:
+    """The table, which is kept up to date, and the hands below it, which are not."""
+    now_us = desk.store.atomic(lambda tx: tx.now_us(), write=False)
+    found = Queues(desk.store).status(depth_max=DEPTH_MAX)
+    rows = [_row(visit, one, now_us) for one in found]
+    shown = table(COLUMNS, rows, caption="Queues", empty="There is no queue yet.")
+    hands = [_hand(visit, one) for one in found[:HANDS_MAX]]
+    by_hand = aside("Pause, resume, probe …", *hands) if hands else Markup()
+    return [Live("queues", panel("Queues", shown)), element("div", by_hand, class_="below-panel")]
+
+
+def state_of(one: QueueStatus) -> str:
+    """In one word, as the command line says it."""
+    if one.paused:
+        return "paused"
+    if one.breaker is not None and one.breaker.state != "closed":
+        return "holding" if one.breaker.mode == "hold" else "failing fast"
+    return "open"
+
+
+def _row(visit: Visit, one: QueueStatus, now_us: int) -> list[str]:
+    state = state_of(one)
+    return [
+        joined(
+            link(visit.to("", scope=f"queue:{one.name}", range=visit.get("range")), one.name),
+        ),
+        badge(state, "good" if state == "open" else None),
+        link(visit.to("jobs", state="queued", queue=one.name), count(one.ready, most=DEPTH_MAX)),
+        count(one.waiting, most=DEPTH_MAX),
+        link(visit.to("jobs", state="processing", queue=one.name), count(one.processing)),
+        span(one.oldest_ready_s),
+        _why(visit, one, now_us),
+    ]
+
+
+def _why(visit: Visit, one: QueueStatus, now_us: int) -> Markup:
+    if one.paused:
+        return joined(one.paused_reason or "", " since ", moment(one.paused_us, now_us))
+    breaker = one.breaker
+    if breaker is None or breaker.state == "closed":
+        return Markup()
+    return joined(
+        badge(breaker.state),
+        " ",
+        breaker.reason or "",
+        "; next look at ",
+        moment(breaker.until_us, now_us),
+        " ",
+        link(visit.to("breakers"), "breaker"),
+    )
+
+
+def _hand(visit: Visit, one: QueueStatus) -> Markup:
+    name = hidden("name", one.name)
+    why = field("Why", "reason", required="", maxlength="500")
+    ways = [
+        act(visit, visit.to("queues", "resume"), "Resume", name)
+        if one.paused
+        else act(visit, visit.to("queues", "pause"), "Pause", name, why)
+    ]
+    if one.breaker is not None and one.breaker.state != "closed":
+        ways.append(act(visit, visit.to("queues", "probe"), "Probe: let one through", name))
+    return element("div", element("h3", one.name), *ways, class_="hand")

@@ -1,0 +1,134 @@
+"""A job's history in sentences: `429, Retry-After 30 s → next at 14:02:11`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.console.parts import code_link
+from holdfast.console.visit import Visit
+from holdfast.console.words import SECOND_US, cut, moment, span
+from holdfast.http.markup import Markup, element, joined
+
+Event = dict[str, Any]
+REASON_CHARS_MAX = 400
+WORKER_CHARS_MAX = 60
+TONES = {
+    "finished": "good",
+    "failed": "bad",
+    "cancelled": "bad",
+    "discarded": "bad",
+    "retried": "warn",
+    "reclaimed": "warn",
+    "snoozed": "warn",
+}
+ROUNDING_S = 0.5
+ASKING = frozenset({429, 503})
+"""The statuses whose Retry-After counts."""
+_WORDS = {
+    "enqueued": "Enqueued",
+    "claimed": "Claimed",
+    "finished": "Finished",
+    "retried": "Failed, to be tried again",
+    "snoozed": "Not now",
+    "released": "Given back by a worker that stopped",
+    "reclaimed": "Taken back from a worker that was lost",
+    "failed": "Failed for good",
+    "cancelled": "Cancelled",
+    "cancel_asked": "Asked to stop",
+    "revived": "Revived by hand",
+    "discarded": "Discarded by hand",
+    "settled_late": "Settled too late; it did not count",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One entry: an event, the worker that had claimed the job for it, and how often the same came in a row."""
+
+    event: Event
+    worker: str = ""
+    times: int = 1
+
+
+def timeline(visit: Visit, events: Sequence[Event], now_us: int, delays_s: Sequence[float] = ()) -> Markup:
+    """The events in order. With the schedule of an endpoint it is known which waits the endpoint asked for itself."""
+    if not events:
+        return element("p", "Its history has been pruned.", class_="empty")
+    shown = [_entry(visit, moment_, now_us, delays_s) for moment_ in moments(events)]
+    return element("ol", *shown, class_="timeline")
+
+
+def moments(events: Sequence[Event]) -> list[Moment]:
+    """The entries: a claim is told with its outcome, and the same delay again and again is told once."""
+    found: list[Moment] = []
+    for event in events:
+        last = found[-1] if found else None
+        worker = ""
+        if last is not None and last.event["verb"] == "claimed" and event["attempt"] == last.event["attempt"]:
+            worker = last.event["worker"]
+            found.pop()
+            last = found[-1] if found else None
+        same = last is not None and event["verb"] == "snoozed" and _alike(last.event, event)
+        if last is not None and same:
+            found[-1] = Moment(event, worker, last.times + 1)
+        else:
+            found.append(Moment(event, worker))
+    return found
+
+
+def _alike(one: Event, other: Event) -> bool:
+    return all(one[name] == other[name] for name in ("verb", "attempt", "code", "reason"))
+
+
+def _entry(visit: Visit, one: Moment, now_us: int, delays_s: Sequence[float]) -> Markup:
+    event, verb = one.event, one.event["verb"]
+    details = [f"attempt {event['attempt']}"] if event["attempt"] else []
+    details += [f"by {cut(one.worker or event['worker'], WORKER_CHARS_MAX)}"] if one.worker or event["worker"] else []
+    details += [f"{one.times} times in a row"] if one.times > 1 else []
+    head = element(
+        "p",
+        moment(event["at_us"], now_us),
+        " ",
+        element("strong", _WORDS.get(verb, verb.replace("_", " ").capitalize())),
+        " ",
+        element("span", ", ".join(details), class_="attempt"),
+        class_="head",
+    )
+    what = _what(visit, event, now_us, delays_s)
+    reason = [element("p", cut(event["reason"], REASON_CHARS_MAX), class_="message")] if event["reason"] else []
+    return element("li", head, *([element("p", what)] if what else []), *reason, class_=TONES.get(verb, "plain"))
+
+
+def _what(visit: Visit, event: Event, now_us: int, delays_s: Sequence[float]) -> Markup:
+    """What was answered, how long it took, and what follows."""
+    said: list[str] = []
+    if event["upstream_status"] is not None:
+        said.append(str(event["upstream_status"]))
+    if event["code"]:
+        said.append(code_link(visit, event["code"]))
+    if event["duration_us"]:
+        said.append(f"took {span(event['duration_us'] / SECOND_US)}")
+    wait = _wait(event, delays_s)
+    if wait:
+        said.append(wait)
+    listed = joined(*(part for number, one in enumerate(said) for part in ([", "] if number else []) + [one]))
+    if event["due_us"] is None or event["due_us"] <= event["at_us"]:
+        return listed
+    return joined(listed, " → next at " if said else "next at ", moment(event["due_us"], now_us))
+
+
+def _wait(event: Event, delays_s: Sequence[float]) -> str:
+    if event["due_us"] is None or event["due_us"] <= event["at_us"]:
+        return ""
+    wait_s = (event["due_us"] - event["at_us"]) / SECOND_US
+    return f"Retry-After {wait_s:.0f}" if _asked(event, wait_s, delays_s) else f"waits {span(wait_s)}"
+
+
+def _asked(event: Event, wait_s: float, delays_s: Sequence[float]) -> bool:
+    """Whether the other side named the wait: it can, and the schedule would have been another."""
+    if event["upstream_status"] not in ASKING or not delays_s:
+        return False
+    planned_s: float = delays_s[min(event["attempt"], len(delays_s)) - 1]
+    return abs(wait_s - planned_s) > ROUNDING_S

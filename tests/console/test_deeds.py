@@ -1,0 +1,212 @@
+"""Deeds: the verbs of the command line, each written down with who did it in the transaction that did it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from holdfast.base import bus
+from holdfast.catalog import Failure
+from holdfast.catalog.core import DATABASE_ERROR, NOT_FOUND
+from holdfast.console.bulk import Bulk
+from holdfast.console.deeds import AuditedStore, Deed, do, new_deed
+from holdfast.console.faults import CONSOLE_BUSY
+from holdfast.delivery import Deliveries
+from holdfast.delivery.faults import ENDPOINT_DISABLED
+from holdfast.policy import Breaker
+from holdfast.store import Store
+from holdfast.worker import DeadFilter, DeadLetters, Jobs, Queues, ledger
+from holdfast.worker.breakers import SharedBreaker, Tally
+from holdfast.worker.settlement import failed
+
+from .asking import Asker
+from .making import hold, kill
+
+PATIENCE_S = 20.0
+
+
+def audit(store: Store) -> list[dict[str, Any]]:
+    asked = {"before": "~", "who": None, "verb": None, "count": 100}
+    return store.atomic(lambda tx: tx.records("console.deeds", **asked), write=False)
+
+
+def ended(bulk: Bulk) -> None:
+    """Wait for the work that was begun."""
+    for thread in list(bulk._running.values()):
+        thread.join(PATIENCE_S)
+
+
+def deed(verb: str, subject: str, reason: str | None = None) -> Deed:
+    return new_deed("ann", verb, subject, reason)
+
+
+def open_breaker(store: Store, name: str) -> None:
+    rule = Breaker(failure_ratio=0.5, calls_min=4, window_s=120, open_s=30, probes=2)
+    breaker = SharedBreaker(name, rule)
+    store.atomic(lambda tx: breaker.report(tx, Tally(calls=4, failures=4, code="BAD_GATEWAY")))
+
+
+def test_every_verb_does_what_the_command_does(store: Store, jobs: Jobs, inside: Asker) -> None:
+    one, other = kill(store, jobs, 2)
+    [running] = hold(store, jobs, 1, queue="long")
+    queued = jobs.enqueue("later", delay_s=60).id
+    open_breaker(store, "mail")
+    with bus.heard() as events:
+        for path, form in (
+            (f"/jobs/{one}/revive", {"reason": "the provider is back"}),
+            (f"/jobs/{other}/discard", {}),
+            (f"/jobs/{queued}/cancel", {}),
+            (f"/jobs/{running}/cancel", {}),
+            ("/queues/pause", {"name": "mail", "reason": "maintenance"}),
+            ("/queues/resume", {"name": "mail"}),
+            ("/queues/probe", {"name": "mail"}),
+            ("/breakers/recover", {"name": "mail"}),
+            ("/breakers/trip", {"name": "mail", "open_s": "60", "reason": "drill"}),
+        ):
+            answer = inside.act(path, form)
+            assert answer.status == 303, (path, answer.text)
+            assert "Done: " in inside.get("/?said=" + answer.headers["location"].partition("said=")[2]).text
+    told = [verb for verb, _ in events]
+    assert {"job.revived", "job.discarded", "queue.paused", "queue.resumed"} <= set(told)
+    assert told[-2:] == ["breaker.closed", "breaker.opened"]
+    assert (jobs.show(one)["state"], jobs.show(one)["manual_retry_count"]) == ("queued", 1)
+    assert jobs.show(queued)["error_code"] == "JOB_CANCELLED"
+    assert jobs.show(running)["cancel_us"] is not None
+    with pytest.raises(Failure, match="JOB_NOT_FOUND"):
+        jobs.show(other)
+    [breaker] = Queues(store).breakers()
+    assert (breaker.state, breaker.reason) == ("open", "by hand: drill")
+    rows = audit(store)[::-1]
+    assert [row["verb"] for row in rows] == [
+        "revive", "discard", "cancel", "cancel", "pause", "resume", "probe", "recover", "trip",
+    ]  # fmt: skip
+    assert {row["who"] for row in rows} == {"operator"}
+    assert {row["state"] for row in rows} == {"done"}
+    assert rows[0]["subject"] == f"job:{one}"
+    assert rows[0]["reason"] == "the provider is back"
+    assert [event["verb"] for event in jobs.history(one)][-1] == "revived"
+
+
+def test_a_deed_and_its_row_come_through_together_or_not_at_all(store: Store, jobs: Jobs) -> None:
+    [one] = kill(store, jobs)
+
+    def broken(tx: Any, result: Any) -> None:
+        raise DATABASE_ERROR()
+
+    with pytest.raises(Failure):
+        DeadLetters(AuditedStore(store, broken)).revive(one)
+    assert jobs.show(one)["state"] == "failed"
+    assert [event["verb"] for event in jobs.history(one)][-1] == "failed"
+
+
+@pytest.mark.parametrize(("verb", "subject", "code"), [
+    ("revive", "job:none", "JOB_NOT_FOUND"),
+    ("resume", "queue:mail", "CONSOLE_NO_CHANGE"),
+    ("probe", "breaker:mail", "CONSOLE_NO_CHANGE"),
+    ("recover", "breaker:mail", "NOT_FOUND"),
+])  # fmt: skip
+def test_what_was_refused_is_written_down_too(store: Store, verb: str, subject: str, code: str) -> None:
+    with pytest.raises(Failure, match=code):
+        do(store, deed(verb, subject), subject.partition(":")[2], {})
+    [row] = audit(store)
+    assert (row["state"], row["result"], row["done"]) == ("refused", code, 0)
+
+
+def test_a_second_revival_is_refused_and_changes_nothing(store: Store, jobs: Jobs) -> None:
+    [one] = kill(store, jobs)
+    do(store, deed("revive", f"job:{one}"), one, {})
+    with pytest.raises(Failure, match="JOB_NOT_DEAD"):
+        do(store, deed("revive", f"job:{one}"), one, {})
+    assert jobs.show(one)["manual_retry_count"] == 1
+
+
+def test_a_delivery_to_a_disabled_endpoint_is_not_revived(store: Store, jobs: Jobs, inside: Asker) -> None:
+    deliveries = Deliveries(store, jobs)
+    endpoint = deliveries.endpoints.add("http://127.0.0.1:9/hook")
+    deliveries.publish("order.paid", {"order": 7})
+    [job] = store.atomic(lambda tx: ledger.claim(tx, queue="webhooks", worker="w-1", count=1))
+    dead = failed(job, NOT_FOUND(), None, 5, blamed=False)
+    store.atomic(lambda tx: ledger.settle(tx, "w-1", (), [dead]))
+    deliveries.endpoints.disable(endpoint.id, reason="it moved")
+    assert inside.act(f"/jobs/{job.id}/revive").status == ENDPOINT_DISABLED.status
+    assert (jobs.show(job.id)["state"], audit(store)[0]["result"]) == ("failed", "ENDPOINT_DISABLED")
+    deliveries.endpoints.enable(endpoint.id)
+    assert inside.act(f"/jobs/{job.id}/revive").status == 303
+
+
+@pytest.mark.parametrize(("verb", "past"), [("revive", "revived"), ("discard", "discarded")])
+def test_many_are_moved_and_the_row_says_how_many(
+    store: Store, jobs: Jobs, inside: Asker, verb: str, past: str
+) -> None:
+    kill(store, jobs, 7, queue="mail")
+    kill(store, jobs, 2, queue="other")
+    asked = inside.get(f"/dead/{verb}?queue=mail")
+    assert f"{verb.capitalize()} 7 dead letters?" in asked.text, "the count comes first"
+    answer = inside.act(f"/dead/{verb}", {"queue": "mail", "reason": "fixed"}, page=f"/dead/{verb}?queue=mail")
+    assert answer.status == 303
+    place = answer.headers["location"].removeprefix("/console")
+    ended(inside.console._app.bulk)
+    text = inside.get(place).text
+    [row] = audit(store)
+    assert (row["state"], row["done"], row["total"], row["subject"]) == ("done", 7, 7, "dead: queue=mail")
+    assert f"7 dead letters {past}" in text
+    assert DeadLetters(store).count() == 2
+
+
+def test_letters_whose_work_another_job_does_are_left_and_counted(store: Store, jobs: Jobs) -> None:
+    [one] = kill(store, jobs, 1)
+    store.atomic(lambda tx: tx._execute(f"UPDATE job SET dedupe_key = 'k' WHERE id = '{one}'", {}))
+    jobs.enqueue("mail.send", queue="mail", dedupe_key="k")
+    bulk = Bulk(store)
+    bulk.begin(deed("revive", "dead: all"), DeadFilter())
+    ended(bulk)
+    [row] = audit(store)
+    assert (row["state"], row["done"], row["refused"]) == ("done", 0, 1)
+
+
+def test_so_much_work_at_once_and_no_more(store: Store, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    kill(store, jobs, 1)
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(self: DeadLetters, chosen: DeadFilter, **_: Any) -> Any:
+        begun.release()
+        go_on.wait(PATIENCE_S)
+        raise CONSOLE_BUSY()
+
+    monkeypatch.setattr(DeadLetters, "revive_all", slow)
+    monkeypatch.setattr("holdfast.console.bulk.RUNNING_MAX", 2)
+    bulk = Bulk(store)
+    for _ in range(2):
+        bulk.begin(deed("revive", "dead: all"), DeadFilter())
+        assert begun.acquire(timeout=PATIENCE_S)
+    with pytest.raises(Failure, match="CONSOLE_BUSY"):
+        bulk.begin(deed("revive", "dead: all"), DeadFilter())
+    go_on.set()
+    bulk.close()
+    assert [(row["state"], row["result"]) for row in audit(store)] == [("refused", "CONSOLE_BUSY")] * 2
+
+
+def test_work_that_is_stopped_says_so_and_doing_it_again_does_the_rest(
+    store: Store, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.worker.dead.BATCH", 2)
+    kill(store, jobs, 6)
+    bulk = Bulk(store)
+    progress = DeadLetters._batch
+
+    def stopping(self: DeadLetters, *args: Any) -> Any:
+        bulk._stopping = True
+        return progress(self, *args)
+
+    monkeypatch.setattr(DeadLetters, "_batch", stopping)
+    bulk.begin(deed("revive", "dead: all"), DeadFilter())
+    bulk.close()
+    [row] = audit(store)
+    assert (row["state"], row["result"], row["done"], row["total"]) == ("refused", "the process was stopped", 2, 6)
+    monkeypatch.setattr(DeadLetters, "_batch", progress)
+    again = Bulk(store)
+    again.begin(deed("revive", "dead: all"), DeadFilter())
+    ended(again)
+    assert [row["done"] for row in audit(store)] == [4, 2]
