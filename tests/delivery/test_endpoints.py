@@ -78,6 +78,17 @@ def test_nothing_that_is_printed_or_encoded_shows_a_secret(deliveries: Deliverie
         ("delays_s", {"delays_s": [-1]}), ("delays_s", {"delays_s": [1e99]}), ("delays_s", {"delays_s": [1] * 50}),
         ("timeout_s", {"timeout_s": 0}), ("in_flight_max", {"in_flight_max": 0}), ("scheme", {"scheme": "none"}),
         ("retry_after_max_s", {"retry_after_max_s": float("inf")}), ("secret", {"secret": Secret("whsec_short")}),
+        # what JSON can say as well
+        ("url", {"url": 7}), ("url", {"url": None}), ("tenant", {"tenant": 7}), ("tenant", {"tenant": "a\0b"}),
+        ("tenant", {"tenant": "x" * 201}), ("event_types", {"event_types": "order"}),
+        ("event_types", {"event_types": 7}),
+        ("event_types", {"event_types": [7]}), ("headers", {"headers": ["x"]}), ("headers", {"headers": {"a": 7}}),
+        ("headers", {"headers": {7: "a"}}), ("delays_s", {"delays_s": "12"}), ("delays_s", {"delays_s": ["1"]}),
+        ("delays_s", {"delays_s": [None]}), ("delays_s", {"delays_s": [True]}), ("timeout_s", {"timeout_s": "10"}),
+        ("timeout_s", {"timeout_s": float("nan")}), ("retry_after_max_s", {"retry_after_max_s": None}),
+        ("in_flight_max", {"in_flight_max": 2.5}), ("in_flight_max", {"in_flight_max": True}),
+        ("rate_limit", {"rate_limit": 5}), ("ordered", {"ordered": "yes"}), ("scheme", {"scheme": ["standard"]}),
+        ("scheme", {"scheme": None}), ("secret", {"secret": "plain text"}),
     ],
 )  # fmt: skip
 def test_what_cannot_be_an_endpoint_is_refused_by_name(field: str, given: dict[str, Any]) -> None:

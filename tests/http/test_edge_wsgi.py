@@ -46,6 +46,18 @@ def ports() -> Iterator[dict[str, int]]:
 both = pytest.mark.parametrize("where", ["flask", "django"])
 
 
+@pytest.mark.parametrize("length", ["²", "-1", "1_0", "x", "+5"])
+def test_a_length_that_is_no_number_is_no_length(length: str) -> None:
+    def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [environ["wsgi.input"].read()]
+
+    environ = {"REQUEST_METHOD": "POST", "PATH_INFO": "/", "CONTENT_LENGTH": length, "wsgi.input": io.BytesIO(b"body")}
+    told: list[str] = []
+    body = b"".join(WsgiEdge(app)(environ, lambda status, headers: told.append(status)))
+    assert (told, body) == (["200 OK"], b"")
+
+
 @both
 @pytest.mark.parametrize(
     ("asked", "status", "code"),

@@ -38,9 +38,24 @@ LOOK_UPS = {
     "worker.leave": {"job_held", "worker_pkey"},
     "worker.gone": {"job_held", "worker_pkey"},
     "worker.renew": {"worker_pkey"},
+    "delivery.endpoint": {"webhook_endpoint_pkey"},
+    "delivery.secrets": {"webhook_secret_of"},
+    "delivery.breaker": {"breaker_pkey"},
+    "delivery.published": {"webhook_event_pkey"},
+    "delivery.body": {"webhook_event_pkey"},
+    "delivery.deliveries": {"webhook_delivery_pkey", "job_pkey"},
+    "delivery.undelivered": {"webhook_delivery_job", "webhook_event_pkey", "journal_subject"},
+    "delivery.before": {"webhook_delivery_position", "job_pkey"},
+    "delivery.call_next": {"webhook_delivery_position", "job_pkey"},
+    "delivery.prune_deliveries": {"webhook_delivery_pkey"},
+    "delivery.prune_events": {"webhook_event_pkey"},
+    "delivery.prune_sequence": {"webhook_sequence_pkey", "webhook_delivery_position"},
+    "delivery.known_keys": {"idempotency_pkey"},
+    "delivery.finish_keys": {"idempotency_pkey"},
 }
 """Each statement, and the indexes by which it may find what it needs."""
 
+LARGE = {"job", "journal", "webhook_event", "webhook_delivery", "idempotency"}
 WORKER = "w-1"
 BATCH = 300
 EXPLAINED_MAX = 5
@@ -60,6 +75,21 @@ LOAD = [
     SERIES.format(count=200)
     + f"INSERT INTO job ({COLUMNS}, started_us, lease_owner, token, attempt_count) SELECT 'held-' || i,"
     " 'default', 'k', 'processing', 'ready', i, '{}', i, i, 'w-2', 1, 1 FROM n",
+    SERIES.format(count=5_000) + "INSERT INTO webhook_endpoint (id, url, scheme, event_types, delays_s, headers,"
+    " timeout_us, retry_after_max_us, in_flight_max, created_us)"
+    " SELECT 'ep-' || i, 'http://a/', 'standard', '[]', '[]', '{}', 1, 1, 1, i FROM n",
+    SERIES.format(count=5_000) + "INSERT INTO webhook_secret (id, endpoint_id, secret, created_us)"
+    " SELECT 's-' || i, 'ep-' || i, 'x', i FROM n",
+    SERIES.format(count=5_000) + "INSERT INTO breaker (name) SELECT 'webhook:ep-' || i FROM n",
+    SERIES.format(count=20_000) + "INSERT INTO webhook_event (id, type, order_key, body, published_by, created_us)"
+    " SELECT 'evt-' || i, 'order.paid', 'k', '{}', 'p', i FROM n",
+    SERIES.format(count=20_000) + "INSERT INTO webhook_delivery (event_id, endpoint_id, job_id, order_key, position)"
+    " SELECT 'evt-' || i, 'ep-' || (i - i / 100 * 100), 'done-' || i, 'k', i FROM n",
+    SERIES.format(count=5_000) + "INSERT INTO webhook_sequence (endpoint_id, order_key, position)"
+    " SELECT 'ep-' || i, 'k', i FROM n",
+    SERIES.format(count=20_000) + "INSERT INTO idempotency (tenant, operation, key, request_hash, state, token,"
+    " lease_until_us, first_seen_us, last_seen_us, expires_us)"
+    " SELECT '', 'webhook.receive', 'evt-' || i, 'h', 'working', i, i, i, i, i FROM n",
     SERIES.format(count=20_000)
     + "INSERT INTO journal (at_us, subject, verb) SELECT i, 'done-' || i, 'enqueued' FROM n",
 ]
@@ -104,7 +134,11 @@ class Explained:
 
 def _trouble_in_sqlite(execute: Execute, text: str, parameters: Mapping[str, Any], indexes: set[str]) -> list[str]:
     steps = [row[3] for row in execute(f"EXPLAIN QUERY PLAN {text}", parameters).fetchall()]
-    ours = [step for step in steps if re.match(r"(SCAN|SEARCH) (job|journal|worker|settled|claimed|queue)\b", step)]
+    ours = [
+        step
+        for step in steps
+        if re.match(r"(SCAN|SEARCH) (job|journal|worker|settled|claimed|queue|webhook_\w+|breaker|idempotency)\b", step)
+    ]
     assert ours, steps
     return [step for step in ours if not _is_lookup(step, indexes)]
 
@@ -140,7 +174,7 @@ def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _trouble_in_node(node: dict[str, Any], indexes: set[str]) -> Iterator[str]:
     kind, relation, index = node["Node Type"], node.get("Relation Name"), node.get("Index Name")
-    if kind in {"Hash Join", "Merge Join"} or (kind == "Seq Scan" and relation in {"job", "journal"}):
+    if kind in {"Hash Join", "Merge Join"} or (kind == "Seq Scan" and relation in LARGE):
         yield f"{kind} on {relation}"
     if index is not None and index not in indexes:
         yield f"{kind} using {index}"
@@ -182,8 +216,32 @@ def moves(store: Store) -> Callable[[Tx], None]:
         assert (twin.id, twin.created, own.created) == ("later-7", False, True)
         tx.row("job.outcome", id=own.id)
         tx.records("job.history", id=own.id, after=0, count=9)
+        deliver(tx)
 
     return made
+
+
+def deliver(tx: Tx) -> None:
+    """Everything that is looked up for deliveries and received events."""
+    tx.rows("delivery.endpoint", id="ep-7")
+    tx.rows("delivery.secrets", endpoint_id="ep-7")
+    tx.rows("delivery.breaker", name="webhook:ep-7")
+    tx.rows("delivery.body", event_id="evt-7")
+    tx.rows("delivery.deliveries", event_id="evt-7", most=10)
+    line = {"endpoint_id": "ep-7", "order_key": "k"}
+    tx.rows("delivery.before", **line, position=107)
+    tx.run("delivery.call_next", **line, position=7)
+    events = [f"evt-{number}" for number in range(1, BATCH)]
+    assert len(tx.rows("delivery.published", ids=events)) == len(events)
+    assert len(tx.rows("delivery.undelivered", ids=[f"done-{number}" for number in range(1, 51)])) == 50
+    keys = {"tenant": "", "operation": "webhook.receive", "keys": events}
+    assert len(tx.rows("delivery.known_keys", **keys)) == len(events)
+    if tx.engine is Engine.POSTGRESQL:
+        held = {event: (number, 200, "[]", "", None) for number, event in enumerate(events, 1)}
+        assert tx.run("delivery.finish_keys", **keys, held=json.dumps(held), expires_us=1) == len(events)
+    assert len(tx.rows("delivery.prune_deliveries", ids=events)) == len(events)
+    tx.run("delivery.prune_sequence", **line, position=7)
+    tx.run("delivery.prune_events", ids=events)
 
 
 def load(store: Store) -> None:
@@ -205,15 +263,15 @@ def fresh(postgres_dsn: str) -> Iterator[Store]:
     """A database that no planner has seen yet, and that none will look at by itself."""
     store = Store.open(postgres_dsn)
     with store.database.script(
-        [f"ALTER TABLE {table} SET (autovacuum_enabled = off)" for table in ("job", "journal", "worker")]
+        [f"ALTER TABLE {table} SET (autovacuum_enabled = off)" for table in sorted(LARGE | {"worker"})]
     ):
         pass
     yield store
     store.close()
 
 
-def good(explained: Explained) -> None:
-    assert set(explained.plans) == set(LOOK_UPS)
+def good(explained: Explained, *, but: frozenset[str] = frozenset()) -> None:
+    assert set(explained.plans) == set(LOOK_UPS) - but
     assert {name: found for name, found in explained.plans.items() if found} == {}
 
 
@@ -245,7 +303,7 @@ def test_on_sqlite_every_move_is_a_look_up(tmp_path: Path) -> None:
         refresh()
         explained = Explained(store)
         explained.run(moves(store))
-        good(explained)
+        good(explained, but=frozenset({"delivery.finish_keys"}))  # a statement of PostgreSQL
     store.close()
 
 

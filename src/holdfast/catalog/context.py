@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any
 
-from holdfast.base import MASK, prefixed_id, world
+from holdfast.base import MASK, world
 
-_TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?\Z")
+_TRACEPARENT = r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?\Z"
 _NOTHING = frozenset({"", "0" * 16, "0" * 32})
 KEY_TAIL_CHARS = 4
 KEY_PREFIX_CHARS_MAX = 8
@@ -58,6 +59,10 @@ _current: ContextVar[Context] = ContextVar("holdfast_context", default=_NOWHERE)
 
 current_context: Callable[[], Context] = _current.get
 """The context in force here."""
+enter_context: Callable[[Context], Token[Context]] = _current.set
+"""Put a context in force; give the token to `leave_context`. Where a block will do, use `enriched`."""
+leave_context: Callable[[Token[Context]], None] = _current.reset
+"""Put the one before in force again."""
 
 
 @contextmanager
@@ -75,7 +80,7 @@ def continued(traceparent: str | None) -> dict[str, Any]:
 
     Follows W3C Trace Context: version ff, all-zero ids and a version 00 with extra parts are invalid.
     """
-    found = _TRACEPARENT.match((traceparent or "").strip())
+    found = _traceparent_shape().match((traceparent or "").strip())
     if found:
         version, trace_id, parent_id, flags, rest = found.groups()
         valid = version != "ff" and not (version == "00" and rest)
@@ -86,6 +91,8 @@ def continued(traceparent: str | None) -> dict[str, Any]:
 
 def new_request_id() -> str:
     """An id such as `req_5f0c…` for a request that brought none."""
+    from holdfast.base import prefixed_id  # loaded by the first request
+
     return prefixed_id("req", chance_bytes=12)
 
 
@@ -100,6 +107,11 @@ def obfuscated(api_key: str) -> str:
     if len(rest) < 4 * KEY_TAIL_CHARS:
         return MASK
     return f"{prefix}{mark}{MASK}{rest[-KEY_TAIL_CHARS:]}"
+
+
+@cache
+def _traceparent_shape() -> re.Pattern[str]:
+    return re.compile(_TRACEPARENT)  # compiled by the first request
 
 
 def _span_id() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.delivery.endpoint import Endpoint
-from holdfast.delivery.known import BREAKER
+from holdfast.delivery.endpoints import BREAKER
 from holdfast.policy import Breaker, Limited
 from holdfast.store import Tx
 from holdfast.worker.breakers import SharedBreaker, Tally

@@ -34,6 +34,8 @@ class BodyHmac:
     """Signs and verifies the raw body with HMAC-SHA256, in hex."""
 
     several = False
+    asks_nobody = True
+    """To verify needs no look at anything else: it may be done on an event loop."""
 
     def __init__(self, *, header: str = HEADER, prefix: str = PREFIX) -> None:
         self.header = header

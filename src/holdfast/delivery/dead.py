@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.base import Json
 from holdfast.catalog import Failure
-from holdfast.catalog.durable import JOB_NOT_FOUND
+from holdfast.catalog.durable import JOB_NOT_FOUND, NO_DEAD_LETTER
 from holdfast.delivery.endpoints import show
 from holdfast.delivery.faults import ENDPOINT_DISABLED
 from holdfast.delivery.publishing import KIND, QUEUE
@@ -143,7 +143,7 @@ class UndeliveredEvents:
         try:
             self._letters.revive(job_id, reason=reason)
         except Failure as failure:
-            if failure.code != JOB_NOT_FOUND.code:
+            if failure.code not in NO_DEAD_LETTER:
                 raise
             return False  # somebody else has revived it
         return True

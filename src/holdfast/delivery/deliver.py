@@ -13,25 +13,25 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.base import monotonic_s, now_us
+from holdfast.base import bus, monotonic_s, now_us
 from holdfast.catalog import Failure
 from holdfast.catalog.core import GONE
 from holdfast.delivery import outcome
 from holdfast.delivery.admission import Admitted, EndpointBreakers, Held, take_pace
 from holdfast.delivery.endpoints import disable
 from holdfast.delivery.exchange import Outgoing, Reply
-from holdfast.delivery.faults import ENDPOINT_DISABLED, EVENT_NOT_FOUND, NO_SECRET
+from holdfast.delivery.faults import ENDPOINT_DISABLED, ENDPOINT_NOT_FOUND, EVENT_NOT_FOUND, NO_SECRET
 from holdfast.delivery.flight import Flight, Flights
 from holdfast.delivery.known import Known, KnownEndpoints, look
 from holdfast.delivery.publishing import QUEUE
-from holdfast.delivery.signing import Signer
+from holdfast.delivery.signing import SecretInvalid, Signer
 from holdfast.lifecycle import Snooze
-from holdfast.policy import Breaker
+from holdfast.policy import Breaker, Retry
 from holdfast.store import Tx
 from holdfast.worker import Job, Jobs
+from holdfast.worker.settlement import failed
 
-CONTENT_TYPE = ("Content-Type", "application/json")
-AGENT = ("User-Agent", "holdfast")
+DISABLING = frozenset({GONE.code, ENDPOINT_DISABLED.code})
 LINE_S = 0.5
 """While the event before is on its way, the next one looks so often whether it has ended."""
 LINE_S_MIN = 0.05
@@ -49,9 +49,9 @@ class Phase:
 Talk = Generator[Phase | Outgoing, Any, Snooze | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Task:
-    """What a delivery job is about."""
+    """What a delivery job is about, and how far this attempt has come."""
 
     event: str
     type: str
@@ -59,15 +59,19 @@ class Task:
     body: str | None = None
     key: str | None = None
     position: int | None = None
+    status: int | None = None
+    """What the endpoint answered."""
+    took_s: float = 0.0
 
 
 class Deliverer:
     """Makes the attempts of this process. Threads may share it."""
 
-    def __init__(self, jobs: Jobs, schemes: Mapping[str, Signer], breaker: Breaker | None) -> None:
+    def __init__(self, jobs: Jobs, schemes: Mapping[str, Signer], breaker: Breaker | None, rule: Retry) -> None:
         self._jobs = jobs
         self._schemes = schemes
         self._breakers = None if breaker is None else EndpointBreakers(breaker)
+        self._rule = rule
         self._known = KnownEndpoints()
         self._flights = Flights()
 
@@ -78,10 +82,21 @@ class Deliverer:
             Failure: what the attempt failed with, and when the next one is due.
         """
         task = Task(**json.loads(job.text))
+        try:
+            snooze = yield from self._attempt(job, task)
+        except Failure as failure:
+            if bus.listeners:
+                self._tell_bus(job, task, self._outcome(job, failure), failure.code)
+            raise
+        if snooze is None and bus.listeners:
+            self._tell_bus(job, task, "delivered", None)
+        return snooze
+
+    def _attempt(self, job: Job, task: Task) -> Talk:
         known = self._known.get(task.endpoint)
         # What is final is not decided by what was true a moment ago: somebody may have enabled it and replayed.
         if known is None or not known.endpoint.enabled:
-            known = self._known.keep((yield Phase(lambda tx: look(tx, task.endpoint), write=False)))
+            known = yield from self._look(task.endpoint)
         endpoint = known.endpoint
         if not endpoint.enabled:
             raise ENDPOINT_DISABLED(endpoint_id=endpoint.id, reason=endpoint.disabled_reason)
@@ -98,6 +113,15 @@ class Deliverer:
         finally:
             flight.leave()
 
+    def _look(self, endpoint_id: str) -> Generator[Phase, Any, Known]:
+        try:
+            known: Known = yield Phase(lambda tx: look(tx, endpoint_id, self._schemes), write=False)
+        except Failure as failure:
+            if failure.code == ENDPOINT_NOT_FOUND.code:
+                self._known.forget(endpoint_id)  # or the others would go on with what was
+            raise
+        return self._known.keep(known)
+
     def _admitted(self, job: Job, task: Task, known: Known, flight: Flight) -> Talk:
         """Ask the shared limits where there are any, then send."""
         endpoint = known.endpoint
@@ -110,53 +134,34 @@ class Deliverer:
         if isinstance(admitted, Held):
             return Snooze(flight.come_back_s(admitted.wait_s, endpoint.in_flight_max), admitted.reason)
         generation = None if admitted is None else admitted.generation
-        body = task.body
-        if body is None:
-            body = yield Phase(lambda tx: _body(tx, task), write=False)
-        request = self._request(task, known, body.encode())
+        if task.body is None:
+            task.body = yield Phase(lambda tx: _body(tx, task), write=False)
+        request = _request(task, known)
         started_s = monotonic_s()
         try:
             reply: Reply = yield request
+            task.status = reply.status
             failure = outcome.read_reply(reply)
         except Exception as error:  # noqa: BLE001 - here an attempt is settled: whatever it was, there is no reply
             failure = outcome.read_error(error)
-        took_s = monotonic_s() - started_s
+        task.took_s = monotonic_s() - started_s
         if failure is not None:
-            yield from self._failed(task, known, flight, failure, took_s=took_s, generation=generation)
+            yield from self._failed(task, known, flight, failure, generation=generation)
             raise outcome.scheduled(failure, endpoint, job.attempt)
-        yield from self._succeeded(known, flight, took_s=took_s, generation=generation)
+        flight.succeeded(task.took_s, endpoint.in_flight_max)
+        if generation is not None:
+            yield from self._tell(known, flight, code=None, generation=generation)
         if task.position is not None:
             yield Phase(lambda tx: self._finish_in_line(tx, job, task))
         return None
 
-    def _request(self, task: Task, known: Known, body: bytes) -> Outgoing:
-        endpoint = known.endpoint
-        signer = self._schemes.get(endpoint.scheme)
-        try:
-            if signer is None:
-                raise ValueError(f"there is no scheme {endpoint.scheme}")
-            signed = signer.sign(body, event_id=task.event, at_us=now_us(), secrets=known.secrets)
-        except ValueError as wrong:
-            raise NO_SECRET(endpoint_id=endpoint.id) from wrong
-        headers = (CONTENT_TYPE, AGENT, *known.headers, *signed)
-        return Outgoing(url=endpoint.url, headers=headers, body=body, timeout_s=endpoint.timeout_s)
-
-    def _succeeded(self, known: Known, flight: Flight, *, took_s: float, generation: int | None) -> Talk:
-        flight.succeeded(took_s, known.endpoint.in_flight_max)
-        flight.quiet_calls += 1
-        if generation is not None:
-            yield from self._tell(known, flight, code=None, generation=generation)
-        return None
-
-    def _failed(
-        self, task: Task, known: Known, flight: Flight, failure: Failure, *, took_s: float, generation: int | None
-    ) -> Talk:
+    def _failed(self, task: Task, known: Known, flight: Flight, failure: Failure, *, generation: int | None) -> Talk:
         endpoint = known.endpoint
         blamed = Breaker.blames(failure)
         if blamed:
-            flight.failed(took_s, endpoint.in_flight_max)
+            flight.failed(task.took_s, endpoint.in_flight_max)
         else:
-            flight.succeeded(took_s, endpoint.in_flight_max)
+            flight.answered(task.took_s, endpoint.in_flight_max)
         if failure.code == GONE.code:
             yield Phase(lambda tx: disable(tx, endpoint.id, f"it answered 410 to the event {task.event}"))
             self._known.forget(endpoint.id)
@@ -180,11 +185,43 @@ class Deliverer:
             self._known.forget(known.endpoint.id)
         return None
 
+    def _outcome(self, job: Job, failure: Failure) -> str:
+        """What the failure makes of the delivery, by the rule by which the worker settles it."""
+        if failure.code in DISABLING:
+            return "disabled"
+        return "retried" if failed(job, failure, self._rule, None, blamed=False).verb == "retry" else "dead"
+
+    @staticmethod
+    def _tell_bus(job: Job, task: Task, outcome: str, code: str | None) -> None:
+        bus.tell(
+            "delivery.attempted",
+            endpoint=task.endpoint,
+            event_id=task.event,
+            event_type=task.type,
+            attempt=job.attempt,
+            status=task.status,
+            code=code,
+            outcome=outcome,
+            duration_s=task.took_s,
+        )
+
     def _finish_in_line(self, tx: Tx, job: Job, task: Task) -> None:
         """Finish the job and call the next of its key, in one transaction."""
         job.finish(tx)
         tx.run("delivery.call_next", endpoint_id=task.endpoint, order_key=task.key, position=task.position)
         tx.after_commit.append(lambda: self._jobs.notifier.wake(QUEUE))
+
+
+def _request(task: Task, known: Known) -> Outgoing:
+    endpoint = known.endpoint
+    body = (task.body or "").encode()
+    try:
+        if known.sign is None:
+            raise SecretInvalid("there is no such scheme, or no secret for it")
+        signed = known.sign(body, task.event, now_us())
+    except ValueError as wrong:
+        raise NO_SECRET(endpoint_id=endpoint.id) from wrong
+    return Outgoing(url=endpoint.url, headers=known.headers + signed, body=body, timeout_s=endpoint.timeout_s)
 
 
 def in_line(tx: Tx, task: Task) -> Held | None:

@@ -19,24 +19,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.base import Json, limits, new_id
+from holdfast.catalog import current_context
 from holdfast.delivery.admission import ENDPOINT_BREAKER
 from holdfast.delivery.body_hmac import BodyHmac
 from holdfast.delivery.dead import DELIVERIES_MAX, UndeliveredEvents
 from holdfast.delivery.deliver import Deliverer
-from holdfast.delivery.drive import drive, drive_async, is_asynchronous
+from holdfast.delivery.drive import drive, drive_async, in_time, is_asynchronous
 from holdfast.delivery.endpoint import SCHEDULE_S
 from holdfast.delivery.endpoints import Endpoints
 from holdfast.delivery.exchange import Send
 from holdfast.delivery.faults import EVENT_NOT_FOUND
+from holdfast.delivery.pruning import PRUNE_MAX, prune
 from holdfast.delivery.publishing import KIND, QUEUE, NewEvent, Published, prepared, publish
 from holdfast.delivery.signing import Signer
 from holdfast.delivery.standard import StandardWebhooks
+from holdfast.delivery.together import PublishedTogether
 from holdfast.policy import Backoff, Breaker, Retry
 from holdfast.store import Store, Tx
 from holdfast.worker import Handlers, Job, Jobs, QueueSettings
 
 CONCURRENCY = 100
-PRUNE_MAX = 1_000
 SCHEMES: Mapping[str, Signer] = {"standard": StandardWebhooks(), "body-hmac": BodyHmac()}
 """The schemes that an endpoint may name."""
 
@@ -91,6 +93,7 @@ class Deliveries:
         self.undelivered = UndeliveredEvents(store)
         self._schemes = schemes
         self._breaker = breaker
+        self._together = PublishedTogether(store, jobs)
 
     def publish(
         self,
@@ -108,7 +111,9 @@ class Deliveries:
             Failure: BAD_REQUEST names the field; EVENT_TOO_LARGE; EVENT_ID_TAKEN; or the database's own failure.
         """
         event = NewEvent(event_type, payload, key=key, tenant=tenant, **({} if id is None else {"id": id}))
-        return self.publish_many([event], tx=tx)[0]
+        if tx is not None:
+            return self.publish_many([event], tx=tx)[0]
+        return self._together.publish(prepared([event])[0], current_context())
 
     def publish_many(self, events: Sequence[NewEvent], *, tx: Tx | None = None) -> list[Published]:
         """Many at once, in one transaction.
@@ -130,7 +135,6 @@ class Deliveries:
     def handlers(self, send: Send, into: Handlers | None = None) -> Handlers:
         """What a worker needs to make deliveries, beside its other handlers where it has some."""
         handlers = Handlers() if into is None else into
-        deliverer = Deliverer(self.jobs, self._schemes, self._breaker)
         # An endpoint has a schedule of its own; this one is for what goes wrong before the endpoint is known.
         rule = Retry(
             attempts=len(SCHEDULE_S) + 1,
@@ -139,13 +143,19 @@ class Deliveries:
             retry_after_max_s=limits().delay_s_max,
         )
 
-        def deliver(job: Job) -> Any:
-            return drive(self.store, send, deliverer.deliver(job))
+        deliverer = Deliverer(self.jobs, self._schemes, self._breaker, rule)
+        if is_asynchronous(send):
+            sender = in_time(send)
 
-        async def deliver_async(job: Job) -> Any:
-            return await drive_async(self.store, send, deliverer.deliver(job))
+            @handlers.handle(KIND, retry=rule)
+            async def deliver_async(job: Job) -> Any:
+                return await drive_async(self.store, sender, deliverer.deliver(job))
+        else:
 
-        handlers.handle(KIND, retry=rule)(deliver_async if is_asynchronous(send) else deliver)
+            @handlers.handle(KIND, retry=rule)
+            def deliver(job: Job) -> Any:
+                return drive(self.store, send, deliverer.deliver(job))
+
         return handlers
 
     def queue(self, concurrency: int = CONCURRENCY) -> QueueSettings:
@@ -171,21 +181,16 @@ class Deliveries:
         return self.store.atomic(phase, write=False)
 
     def prune(self, *, older_s: float, count: int = PRUNE_MAX) -> int:
-        """Delete up to so many events of which every delivery came through, so old or older; how many."""
+        """Delete up to so many events of which every delivery came through, so old or older; how many.
 
-        def phase(tx: Tx) -> int:
-            rows = tx.rows("delivery.old_events", older_us=int(older_s * 1_000_000), count=count)
-            ids = [row[0] for row in rows]
-            if ids:
-                tx.run("delivery.prune_deliveries", ids=ids)
-                tx.run("delivery.prune_events", ids=ids)
-            return len(ids)
-
-        return self.store.atomic(phase, repeatable=True)
+        Workers do it by themselves, for events older than a week; `Retention(others_s={"webhook events": …})` says
+        otherwise.
+        """
+        return prune(self.store, older_s, count)
 
 
 def _delivery(tx: Tx, row: dict[str, Any]) -> Delivery:
-    events = tx.records("job.history", id=row["job_id"], after=0, count=limits().page_rows_max)
+    events = tx.records("job.history", id=row["job_id"], after=-1, count=limits().page_rows_max)
     return Delivery(
         endpoint_id=row["endpoint_id"],
         job_id=row["job_id"],

@@ -11,10 +11,27 @@ from holdfast.delivery.exchange import Outgoing, Reply, Send
 from holdfast.lifecycle import Snooze
 from holdfast.store import Store
 
+SendAsync = Callable[[Outgoing], Awaitable[Reply]]
+
 
 def is_asynchronous(send: Send) -> bool:
     """Whether this sender is a coroutine function, or an object whose call is one."""
     return inspect.iscoroutinefunction(send) or inspect.iscoroutinefunction(type(send).__call__)
+
+
+def in_time(send: Send) -> SendAsync:
+    """The sender with its time limit kept, so that one that forgets it holds no place for ever."""
+    import asyncio
+
+    sender = cast("SendAsync", send)
+    if getattr(send, "keeps_time", False):
+        return sender
+
+    async def sent(request: Outgoing) -> Reply:
+        async with asyncio.timeout(request.timeout_s):
+            return await sender(request)
+
+    return sent
 
 
 def drive(store: Store, send: Send, talk: Talk) -> Snooze | None:
@@ -34,13 +51,13 @@ def drive(store: Store, send: Send, talk: Talk) -> Snooze | None:
         talk.close()
 
 
-async def drive_async(store: Store, send: Send, talk: Talk) -> Snooze | None:
+async def drive_async(store: Store, send: SendAsync, talk: Talk) -> Snooze | None:
     """Hold the conversation on this loop; the phases run in threads."""
     try:
         step = next(talk)
         while True:
             try:
-                came = await (_run_async(store, step) if isinstance(step, Phase) else _sent(send, step))
+                came = await (_run_async(store, step) if isinstance(step, Phase) else send(step))
             except Exception as error:  # noqa: BLE001 - the conversation decides what it means
                 step = talk.throw(error)
             else:
@@ -57,11 +74,3 @@ def _run(store: Store, phase: Phase) -> Any:
 
 async def _run_async(store: Store, phase: Phase) -> Any:
     return await store.atomic_async(phase.work, write=phase.write)
-
-
-async def _sent(send: Send, request: Outgoing) -> Reply:
-    import asyncio
-
-    # Also here, so that a sender that forgets its time limit holds no place for ever.
-    async with asyncio.timeout(request.timeout_s):
-        return await cast("Callable[[Outgoing], Awaitable[Reply]]", send)(request)

@@ -24,6 +24,7 @@ TYPES_MAX = 100
 HEADERS_MAX = 20
 HEADER_CHARS_MAX = 1_000
 ATTEMPTS_MAX = 50
+TENANT_CHARS_MAX = 200
 
 TYPE_SHAPE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\Z")
 """Event types are words with full stops between them."""
@@ -77,18 +78,22 @@ class Endpoint:
     """Those in force, the newest first."""
 
     def __post_init__(self) -> None:
+        # Settings come from forms and JSON: what is of the wrong sort is refused as well as what is out of range.
         _check_url(self.url)
-        _refuse_unless(len(self.event_types) <= TYPES_MAX, "event_types", f"has at most {TYPES_MAX} entries")
-        for wanted in self.event_types:
-            _refuse_unless(bool(_PATTERN.match(wanted)), "event_types", "holds types such as order.paid or order.*")
+        _refuse_unless(_is_tenant(self.tenant), "tenant", f"has at most {TENANT_CHARS_MAX} printable characters")
+        _check_types(self.event_types)
+        _refuse_unless(isinstance(self.scheme, str), "scheme", "is the name of a scheme")
         _check_headers(self.headers)
-        _refuse_unless(len(self.delays_s) < ATTEMPTS_MAX, "delays_s", f"has fewer than {ATTEMPTS_MAX} delays")
-        for name, seconds in (*(("delays_s", delay_s) for delay_s in self.delays_s),
-                              ("retry_after_max_s", self.retry_after_max_s)):  # fmt: skip
-            good = isfinite(seconds) and 0 <= seconds <= limits().delay_s_max
-            _refuse_unless(good, name, "is a number of seconds that can be waited")
-        _refuse_unless(0 < self.timeout_s <= limits().deadline_s_max, "timeout_s", "is a positive number of seconds")
-        _refuse_unless(1 <= self.in_flight_max <= 1_000, "in_flight_max", "is between 1 and 1000")
+        _check_delays(self.delays_s)
+        _refuse_unless(_is_delay(self.retry_after_max_s), "retry_after_max_s", "is a time that can be waited")
+        good = _is_number(self.timeout_s) and 0 < self.timeout_s <= limits().deadline_s_max
+        _refuse_unless(good, "timeout_s", "is a positive number of seconds")
+        good = type(self.in_flight_max) is int and 1 <= self.in_flight_max <= 1_000
+        _refuse_unless(good, "in_flight_max", "is a whole number between 1 and 1000")
+        _refuse_unless(
+            self.rate_limit is None or isinstance(self.rate_limit, RateLimit), "rate_limit", "is a RateLimit"
+        )
+        _refuse_unless(isinstance(self.ordered, bool), "ordered", "is true or false")
 
     @property
     def enabled(self) -> bool:
@@ -165,11 +170,13 @@ def wants(patterns: Sequence[str], event_type: str) -> bool:
     )
 
 
-def _check_url(url: str) -> None:
+def _check_url(url: Any) -> None:
     from urllib.parse import urlsplit
 
     said = "is http(s)://host/path without a user, a password or a fragment"
-    _refuse_unless(len(url) <= URL_CHARS_MAX and bool(_URL.match(url)) and "\\" not in url, "url", said)
+    _refuse_unless(
+        isinstance(url, str) and len(url) <= URL_CHARS_MAX and bool(_URL.match(url)) and "\\" not in url, "url", said
+    )
     try:
         parts = urlsplit(url)
         good = bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc and not parts.fragment
@@ -178,11 +185,38 @@ def _check_url(url: str) -> None:
     _refuse_unless(good, "url", said)
 
 
-def _check_headers(headers: Mapping[str, Secret]) -> None:
-    _refuse_unless(len(headers) <= HEADERS_MAX, "headers", f"has at most {HEADERS_MAX} entries")
+def _is_tenant(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= TENANT_CHARS_MAX and (not value or value.isprintable())
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _is_delay(value: Any) -> bool:
+    return _is_number(value) and 0 <= value <= limits().delay_s_max
+
+
+def _check_delays(delays: Any) -> None:
+    listed = isinstance(delays, tuple) and len(delays) < ATTEMPTS_MAX and all(_is_delay(one) for one in delays)
+    _refuse_unless(listed, "delays_s", f"is a list of fewer than {ATTEMPTS_MAX} numbers of seconds that can be waited")
+
+
+def _check_types(types: Any) -> None:
+    listed = isinstance(types, tuple) and len(types) <= TYPES_MAX
+    _refuse_unless(listed, "event_types", f"is a list of at most {TYPES_MAX} entries")
+    for wanted in types:
+        good = isinstance(wanted, str) and bool(_PATTERN.match(wanted))
+        _refuse_unless(good, "event_types", "holds types such as order.paid or order.*")
+
+
+def _check_headers(headers: Any) -> None:
+    listed = isinstance(headers, Mapping) and len(headers) <= HEADERS_MAX
+    _refuse_unless(listed, "headers", f"is an object with at most {HEADERS_MAX} entries")
     for name, value in headers.items():
-        usable = bool(_HEADER_NAME.match(name)) and not RESERVED.match(name)
+        usable = isinstance(name, str) and bool(_HEADER_NAME.match(name)) and not RESERVED.match(name)
         _refuse_unless(usable, "headers", f"cannot set {name!r}")
+        _refuse_unless(isinstance(value, Secret), "headers", f"has a value for {name} that is no text")
         text = value.reveal()
         printable = text.isascii() and text.isprintable() and len(text) <= HEADER_CHARS_MAX
         _refuse_unless(printable, "headers", f"has a value for {name} that no header can hold")

@@ -17,6 +17,8 @@ OVERLAP_S = 86_400.0
 ENDPOINTS_MAX = 1_000
 """For each tenant: every event looks at all of them."""
 REASON_CHARS_MAX = 500
+BREAKER = "webhook:"
+"""The breaker of an endpoint is named by this and its id."""
 SUBJECT = "endpoint:"
 """What happens to an endpoint is in the journal under this and its id."""
 CHANGEABLE = frozenset(
@@ -119,6 +121,27 @@ class Endpoints:
 
         return self.store.atomic(phase)
 
+    def remove(self, endpoint_id: str, *, reason: str | None = None) -> None:
+        """Forget an endpoint and its secrets for good.
+
+        Nothing is published for it any more. What is under way is not sent: it ends among the undelivered events, with
+        the code ENDPOINT_NOT_FOUND, so that nobody misses it. Within a second no worker sends to it.
+
+        Raises:
+            Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST when the reason is too long.
+        """
+        if reason is not None and not 1 <= len(reason) <= REASON_CHARS_MAX:
+            raise BAD_REQUEST("{field} has 1 to {most} characters.", field="reason", most=REASON_CHARS_MAX)
+
+        def phase(tx: Tx) -> None:
+            if tx.row("delivery.remove_endpoint", id=endpoint_id) is None:
+                raise ENDPOINT_NOT_FOUND(endpoint_id=endpoint_id)
+            tx.run("delivery.forget_breaker", name=BREAKER + endpoint_id)
+            tx.run("delivery.forget_breaker_counts", name=BREAKER + endpoint_id)
+            _note(tx, endpoint_id, "removed", reason)
+
+        self.store.atomic(phase)
+
     def rotate_secret(self, endpoint_id: str, *, secret: Secret | None = None, overlap_s: float = OVERLAP_S) -> Secret:
         """Put a new secret in force; the old ones stay so for the overlap. Where the scheme has room, all of them sign.
 
@@ -152,6 +175,8 @@ class Endpoints:
         if signer is None:
             raise BAD_REQUEST("{field} is one of {known}.", field="scheme", known=", ".join(sorted(self._schemes)))
         made = signer.new_secret() if secret is None else secret
+        if not isinstance(made, Secret):
+            raise BAD_REQUEST("{field} is a Secret.", field="secret")
         try:
             signer.check_secret(made)
         except SecretInvalid as wrong:
@@ -193,9 +218,9 @@ def _read(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as callers write them: lists for tuples, plain text for header values."""
     read = dict(settings)
     for name in ("event_types", "delays_s"):
-        if name in read:
+        if isinstance(read.get(name), list | set):
             read[name] = tuple(read[name])
-    if "headers" in read:
-        given = read["headers"]
-        read["headers"] = {name: value if isinstance(value, Secret) else Secret(value) for name, value in given.items()}
+    given = read.get("headers")
+    if isinstance(given, Mapping):
+        read["headers"] = {name: Secret(value) if isinstance(value, str) else value for name, value in given.items()}
     return read

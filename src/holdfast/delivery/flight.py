@@ -57,7 +57,12 @@ class Flight:
             return self._turn_s(monotonic_s(), after_s, most)
 
     def succeeded(self, took_s: float, most: int) -> None:
-        """The endpoint answered."""
+        """The endpoint took the event."""
+        self.quiet_calls += 1
+        self.answered(took_s, most)
+
+    def answered(self, took_s: float, most: int) -> None:
+        """The endpoint answered: trust it with one more."""
         with self._lock:
             self._learn(took_s)
             if self._allowance is not None:

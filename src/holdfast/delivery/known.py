@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from holdfast.base import Secret, monotonic_s
+from holdfast.base import monotonic_s
 from holdfast.delivery.endpoint import Endpoint
-from holdfast.delivery.endpoints import show
-from holdfast.delivery.signing import HeaderPair
+from holdfast.delivery.endpoints import BREAKER, show
+from holdfast.delivery.signing import HeaderPair, SecretInvalid, Sign, Signer, signing
 from holdfast.store import Tx
+
+CONTENT_TYPE = ("Content-Type", "application/json")
+AGENT = ("User-Agent", "holdfast")
 
 FRESH_S = 1.0
 """A change made elsewhere is seen within this time."""
 KNOWN_MAX = 10_000
-BREAKER = "webhook:"
-"""The breaker of an endpoint is named by this and its id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """An endpoint, and whether its breaker lets everything through."""
+    """An endpoint, whether its breaker lets everything through, and what each request to it begins with."""
 
     endpoint: Endpoint
     closed: bool
-    secrets: tuple[Secret, ...]
-    """Those in force, the newest first."""
+    sign: Sign | None = field(repr=False)
+    """Signs with the secrets in force; None when there are none that its scheme can use."""
     headers: tuple[HeaderPair, ...] = field(repr=False)
-    """The endpoint's own."""
+    """Those that are the same for every event, the endpoint's own among them."""
 
 
 class KnownEndpoints:
@@ -63,7 +65,7 @@ class KnownEndpoints:
             self._known.pop(endpoint_id, None)
 
 
-def look(tx: Tx, endpoint_id: str) -> Known:
+def look(tx: Tx, endpoint_id: str, schemes: Mapping[str, Signer]) -> Known:
     """Read an endpoint.
 
     Raises:
@@ -74,6 +76,15 @@ def look(tx: Tx, endpoint_id: str) -> Known:
     return Known(
         endpoint,
         closed=breaker is None or breaker[0] == "closed",
-        secrets=tuple(held.secret for held in endpoint.secrets),
-        headers=tuple((name, value.reveal()) for name, value in endpoint.headers.items()),
+        sign=_sign(endpoint, schemes.get(endpoint.scheme)),
+        headers=(CONTENT_TYPE, AGENT, *((name, value.reveal()) for name, value in endpoint.headers.items())),
     )
+
+
+def _sign(endpoint: Endpoint, signer: Signer | None) -> Sign | None:
+    if signer is None:
+        return None
+    try:
+        return signing(signer, tuple(held.secret for held in endpoint.secrets))
+    except SecretInvalid:
+        return None

@@ -29,7 +29,7 @@ HELD_S_MAX = 60.0
 """An endpoint that asks for time gets it for all its events, but not more than this without being asked again."""
 
 STATUSES = DEFAULT_STATUSES.but(
-    {507: core.UPSTREAM_ERROR},
+    dict.fromkeys((501, 505, 507), core.UPSTREAM_ERROR),
     {1: core.INVALID_RESPONSE, 3: REDIRECTED} | dict.fromkeys(range(6, 10), core.INVALID_RESPONSE),
 )
 NETWORK = Classifier()

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
 from typing import Any
 
-from holdfast.base import Json, SecretLeak, encode, prefixed_id
+from holdfast.base import Json, SecretLeak, encode, limits, prefixed_id
+from holdfast.catalog.context import Context, current_context, enter_context, leave_context
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.delivery.endpoint import TYPE_SHAPE, wants
 from holdfast.delivery.endpoints import ENDPOINTS_MAX
 from holdfast.delivery.faults import EVENT_ID_TAKEN, EVENT_TOO_LARGE
 from holdfast.store import Row, Tx
-from holdfast.worker import Jobs, NewJob
+from holdfast.worker import Enqueued, Jobs, NewJob
 
 QUEUE = "webhooks"
 KIND = "webhook.deliver"
@@ -83,8 +86,13 @@ def prepared(events: Sequence[NewEvent]) -> list[Row]:
     return list(rows.values())
 
 
-def publish(tx: Tx, jobs: Jobs, rows: Sequence[Row], published_by: str) -> list[Published]:
+def publish(
+    tx: Tx, jobs: Jobs, rows: Sequence[Row], published_by: str, contexts: Sequence[Context] | None = None
+) -> list[Published]:
     """Write the events that are new, and a job for each endpoint that wants one.
+
+    Args:
+        contexts: where each event was published; without them, all were published here.
 
     Raises:
         Failure: EVENT_ID_TAKEN when an id was used for something else before.
@@ -95,7 +103,9 @@ def publish(tx: Tx, jobs: Jobs, rows: Sequence[Row], published_by: str) -> list[
         new = _told_apart(tx, rows, published_by)
         if not inserted:
             new = set()  # an earlier try of this very call came through whole
-    told = _enqueue(tx, jobs, [row for row in rows if row[0] in new])
+    here = current_context()
+    where = {row[0]: context for row, context in zip(rows, contexts or [here] * len(rows), strict=True)}
+    told = _enqueue(tx, jobs, [row for row in rows if row[0] in new], where)
     return [Published(row[0], row[0] in new, tuple(told.get(row[0], ()))) for row in rows]
 
 
@@ -108,14 +118,14 @@ def _told_apart(tx: Tx, rows: Sequence[Row], published_by: str) -> set[str]:
     return {event_id for event_id, row in stored.items() if row[5] == published_by}
 
 
-def _enqueue(tx: Tx, jobs: Jobs, rows: Sequence[Row]) -> dict[str, list[str]]:
+def _enqueue(tx: Tx, jobs: Jobs, rows: Sequence[Row], where: Mapping[str, Context]) -> dict[str, list[str]]:
     receivers = {tenant: _receivers(tx, tenant) for tenant in {row[1] for row in rows}}
     pairs = [(row, to) for row in rows for to in receivers[row[1]] if wants(to.event_types, row[2])]
     if not pairs:
         return {}
     positions = _positions(tx, pairs)
-    asked = [_job(row, to, place) for (row, to), place in zip(pairs, positions, strict=True)]
-    made = jobs.enqueue_many(asked, tx=tx)
+    asked = [(_job(row, to, place), where[row[0]]) for (row, to), place in zip(pairs, positions, strict=True)]
+    made = _enqueued(tx, jobs, asked)
     plan = []
     told: dict[str, list[str]] = {}
     for (row, to), place, job in zip(pairs, positions, made, strict=True):
@@ -123,6 +133,33 @@ def _enqueue(tx: Tx, jobs: Jobs, rows: Sequence[Row]) -> dict[str, list[str]]:
         told.setdefault(row[0], []).append(to.id)
     tx.many("delivery.plan", plan)
     return told
+
+
+def _enqueued(tx: Tx, jobs: Jobs, asked: Sequence[tuple[NewJob, Context]]) -> list[Enqueued]:
+    """The jobs, each as part of the trace in which its event was published; as few statements as that allows."""
+    most = limits().enqueue_batch_max
+    made: dict[int, Enqueued] = {}
+    for _, group in groupby(enumerate(asked), key=lambda one: one[1][1].traceparent):
+        members = list(group)
+        for start in range(0, len(members), most):
+            some = members[start : start + most]
+            follows = len(tx.after_commit)
+            token = enter_context(some[0][1][1])
+            try:
+                found = jobs.enqueue_many([job for _, (job, _) in some], tx=tx)
+            finally:
+                leave_context(token)
+            tx.after_commit[follows:] = [partial(_there, some[0][1][1], then) for then in tx.after_commit[follows:]]
+            made |= {number: one for (number, _), one in zip(some, found, strict=True)}
+    return [made[number] for number in range(len(asked))]
+
+
+def _there(context: Context, then: Callable[[], None]) -> None:
+    token = enter_context(context)
+    try:
+        then()
+    finally:
+        leave_context(token)
 
 
 def _receivers(tx: Tx, tenant: str) -> list[_Receiver]:

@@ -11,19 +11,22 @@ answer = receiver.receive(request.headers, request.body, handle)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from holdfast.base import CodecError, Json, Secret, decode
+from holdfast.base import CodecError, Json, Secret, bus, decode, monotonic_s
 from holdfast.catalog import Dialect, Failure, render
 from holdfast.catalog.core import INTERNAL_ERROR, PAYLOAD_TOO_LARGE, RATE_LIMIT_EXCEEDED
 from holdfast.catalog.durable import IDEMPOTENCY_IN_PROGRESS, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_LOST
 from holdfast.delivery.faults import EVENT_IN_PROGRESS, INVALID_JSON, INVALID_PAYLOAD
 from holdfast.delivery.signing import RawHeaders, Verified, Verifier, listed
-from holdfast.guard.idempotency import Answer, Keys
+from holdfast.delivery.threads import Threads, on_this_loop
+from holdfast.guard.idempotency import Answer
 
 if TYPE_CHECKING:
+    from holdfast.delivery.received_keys import ReceivedKeys
+    from holdfast.guard.idempotency import Answered
     from holdfast.policy import Limited, RateLimit
     from holdfast.store import Store
 
@@ -31,6 +34,8 @@ BYTES_MAX = 1_048_576
 REMEMBERED_S = 7 * 86_400.0
 """Longer than any sender tries, and much longer than a signature is good for."""
 WAIT_S = 5.0
+THREADS_MAX = 64
+"""So many requests are worked on at once where an event loop hands them over."""
 OPERATION = "webhook.receive"
 EVENT_ID_FIELD = "event_id"
 
@@ -57,8 +62,20 @@ class Incoming:
 
 Handle = Callable[[Incoming], Any]
 """Does what the event asks for; returns an `Answer`, or what a 200 says as JSON, or None for an empty 200."""
+HandleAsync = Callable[[Incoming], Awaitable[Any]]
+"""The same as a coroutine function."""
 Identify = Callable[[Incoming], str | None]
 """The event's id; None where it has none."""
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What is told of a request to whoever listens."""
+
+    began_s: float
+    event_id: str | None = None
+    code: str | None = None
+    """What the handler failed with, where that is the answer; a repeat that gets it again is a repeat like any."""
 
 
 class Limiter(Protocol):
@@ -106,6 +123,7 @@ class Receiver:
         remembered_s: float = REMEMBERED_S,
         wait_s: float = WAIT_S,
         report: Callable[[Exception], None] | None = None,
+        source: str | None = None,
     ) -> None:
         """
         Args:
@@ -116,6 +134,7 @@ class Receiver:
             remembered_s: so long a repeat gets the first answer.
             wait_s: so long a twin waits for the first one's answer before it is sent away.
             report: told of exceptions that are no failures, with their text.
+            source: what the sender is called where received webhooks are counted; the name of the scheme if not given.
         """
         if remembered_s < 2 * getattr(verifier, "tolerance_s", 0.0):
             raise ValueError("remembered_s: a repeat must be known for as long as its signature can be good")
@@ -128,49 +147,127 @@ class Receiver:
         self._tenant = tenant
         self._wait_s = wait_s
         self._report = report
-        self._keys = None if store is None else Keys(store, expires_s=remembered_s, dialect=dialect)
+        self._source = type(verifier).__name__ if source is None else source
+        self._keys: ReceivedKeys | None = None
+        if store is not None:
+            from holdfast.delivery.received_keys import ReceivedKeys
+
+            scope = {"tenant": tenant, "operation": OPERATION}
+            self._keys = ReceivedKeys(store, **scope, expires_s=remembered_s, dialect=dialect)
+        self._threads = Threads(THREADS_MAX)
+        # What may ask somebody else is not done on an event loop.
+        self._on_loop = getattr(verifier, "asks_nobody", False) and not callable(secrets) and _is_quick(limit)
 
     def receive(self, headers: RawHeaders, body: bytes, handle: Handle) -> Answer:
         """The answer to a request. Never raises an `Exception`."""
+        heard = _Heard(monotonic_s()) if bus.listeners else None
         try:
-            return self._received(listed(headers), body, handle)
-        except Failure as failure:
-            return self._answer(failure)
+            incoming = self._admitted(listed(headers), body, heard)
+            if self._keys is None:
+                answer = _as_answer(handle(incoming))
+            else:
+                answer = self._once(self._keys, incoming, handle, heard)
         except Exception as error:  # noqa: BLE001 - the edge: whatever it is, the sender gets an answer
-            if self._report is not None:
-                self._report(error)
-            return self._answer(INTERNAL_ERROR())
+            answer = self._failed(error, heard)
+        if heard is not None:
+            self._tell(heard)
+        return answer
 
-    def _received(self, headers: RawHeaders, body: bytes, handle: Handle) -> Answer:
+    async def receive_async(self, headers: RawHeaders, body: bytes, handle: Handle | HandleAsync) -> Answer:
+        """The same for whoever has an event loop. A handler that blocks runs in a thread, a coroutine on the loop."""
+        import inspect
+
+        if not inspect.iscoroutinefunction(handle):
+            return await self._threads.run(self.receive, headers, body, handle)
+        if not self._on_loop:
+            return await self._threads.run(self.receive, headers, body, on_this_loop(handle))
+        heard = _Heard(monotonic_s()) if bus.listeners else None
+        try:
+            incoming = self._admitted(listed(headers), body, heard)
+            if self._keys is None:
+                answer = _as_answer(await handle(incoming))
+            else:
+                answer = await self._once_async(self._keys, incoming, handle, heard)
+        except Exception as error:  # noqa: BLE001 - as above
+            answer = self._failed(error, heard)
+        if heard is not None:
+            self._tell(heard)
+        return answer
+
+    def _admitted(self, headers: RawHeaders, body: bytes, heard: _Heard | None) -> Incoming:
+        """The request, once size, signature and rate limit have let it through."""
         if len(body) > self.bytes_max:
             raise PAYLOAD_TOO_LARGE(bytes_max=self.bytes_max)
         incoming = Incoming(headers, body, self._verifier.verify(headers, body, secrets=self._secrets()))
+        if heard is not None:
+            heard.event_id = incoming.verified.event_id
         if self._limit is not None:
             refusal = self._limit.take()
             if refusal is not None:
                 facts = self._limit.limit.details(refusal)
                 raise RATE_LIMIT_EXCEEDED(retry_after_s=refusal.retry_after_s, **facts)
-        if self._keys is None:
-            return _as_answer(handle(incoming))
-        return self._once(self._keys, incoming, handle)
+        return incoming
 
-    def _once(self, keys: Keys, incoming: Incoming, handle: Handle) -> Answer:
+    def _once(self, keys: ReceivedKeys, incoming: Incoming, handle: Handle, heard: _Heard | None) -> Answer:
         """The handler's answer, or the one it gave before to the same event."""
-        key = self._identify(incoming) or _digest(incoming.body)
+        key = self._key(incoming, heard)
         try:
-            answered = keys.once(
-                OPERATION, key, key, lambda _: _as_answer(handle(incoming)), tenant=self._tenant, wait_s=self._wait_s
-            )
+            work = lambda _: _as_answer(handle(incoming))  # noqa: E731 - one line for one line
+            return _told(keys.once(OPERATION, key, key, work, tenant=self._tenant, wait_s=self._wait_s), heard)
         except Failure as failure:
-            told = _for_sender(failure)
-            if told is failure:
+            if (told := _for_sender(failure)) is failure:
                 raise
             raise told from failure
-        return Answer(answered.answer.status, answered.headers, answered.answer.body)
+
+    async def _once_async(
+        self, keys: ReceivedKeys, incoming: Incoming, handle: HandleAsync, heard: _Heard | None
+    ) -> Answer:
+        key = self._key(incoming, heard)
+
+        async def work() -> Answer:
+            return _as_answer(await handle(incoming))
+
+        try:
+            return _told(await keys.once_async(key, work, wait_s=self._wait_s, threads=self._threads), heard)
+        except Failure as failure:
+            if (told := _for_sender(failure)) is failure:
+                raise
+            raise told from failure
+
+    def _key(self, incoming: Incoming, heard: _Heard | None) -> str:
+        event_id = self._identify(incoming)
+        if heard is not None:
+            heard.event_id = event_id
+        return event_id or _digest(incoming.body)
+
+    def _failed(self, error: Exception, heard: _Heard | None) -> Answer:
+        if not isinstance(error, Failure):
+            if self._report is not None:
+                self._report(error)
+            error = INTERNAL_ERROR()
+        if heard is not None:
+            heard.code = error.code
+        return self._answer(error)
+
+    def _tell(self, heard: _Heard) -> None:
+        facts = {"event_id": heard.event_id, "code": heard.code, "duration_s": monotonic_s() - heard.began_s}
+        bus.tell("webhook.received", source=self._source, **facts)
 
     def _answer(self, failure: Failure) -> Answer:
         rendered = render(failure, self._dialect)
         return Answer(rendered.status, rendered.headers, rendered.body)
+
+
+def _is_quick(limit: Limiter | None) -> bool:
+    from holdfast.policy import Bucket
+
+    return limit is None or isinstance(limit, Bucket)
+
+
+def _told(answered: Answered, heard: _Heard | None) -> Answer:
+    if heard is not None:
+        heard.code = None if answered.failure is None else answered.failure.code
+    return Answer(answered.answer.status, answered.headers, answered.answer.body)
 
 
 def _as_answer(result: Any) -> Answer:

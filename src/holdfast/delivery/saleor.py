@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from holdfast.base import CodecError, Json, Secret, decode
 from holdfast.delivery.body_hmac import BodyHmac
 from holdfast.delivery.key_sets import Fetch, KeySets, from_base64url
-from holdfast.delivery.signing import RawHeaders, Verified, header_of, listed, malformed, refused, required_header
+from holdfast.delivery.signing import Indexed, RawHeaders, Verified, header_of, malformed, refused, required_header
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -48,7 +48,7 @@ class SaleorSignature:
         Raises:
             Failure: INVALID_SIGNATURE_FORMAT, UNAUTHORIZED, SIGNING_KEYS_UNAVAILABLE.
         """
-        headers = listed(headers)
+        headers = Indexed(headers)
         if secrets:
             return self._hmac.verify(headers, body, secrets=secrets)
         value = required_header(headers, HEADER)

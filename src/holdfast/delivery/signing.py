@@ -6,7 +6,7 @@ Everything secret is compared in constant time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +22,8 @@ SECRETS_MAX = 16
 HeaderPair = tuple[str, str]
 RawHeaders = Mapping[str, str] | Iterable[tuple[str | bytes, str | bytes]]
 """Headers as a framework has them: a mapping, or pairs of text or bytes."""
+Sign = Callable[[bytes, str, int], tuple[HeaderPair, ...]]
+"""Makes the headers of one body, with its event's id and the time in microseconds; the secrets are known already."""
 
 
 class SecretInvalid(ValueError):
@@ -78,6 +80,33 @@ class Verifier(Protocol):
         ...
 
 
+def signing(signer: Signer, secrets: Sequence[Secret]) -> Sign:
+    """What signs many bodies with the same secrets; a scheme may have a `signing` of its own that is quicker.
+
+    Raises:
+        SecretInvalid: there is no secret, or one that the scheme cannot sign with.
+    """
+    own: Callable[[Sequence[Secret]], Sign] | None = getattr(signer, "signing", None)
+    if own is not None:
+        return own(secrets)
+    return lambda body, event_id, at_us: signer.sign(body, event_id=event_id, at_us=at_us, secrets=secrets)
+
+
+class Indexed:
+    """Headers that are looked at more than once: read once, found by their names."""
+
+    __slots__ = ("_pairs", "values")
+
+    def __init__(self, headers: RawHeaders) -> None:
+        self._pairs = list(_pairs(headers))
+        self.values: dict[str, list[str | bytes]] = {}
+        for name, value in self._pairs:
+            self.values.setdefault(_text(name).lower(), []).append(value)
+
+    def __iter__(self) -> Iterator[tuple[str | bytes, str | bytes]]:
+        return iter(self._pairs)
+
+
 def listed(headers: RawHeaders) -> RawHeaders:
     """The headers as something that can be read more than once."""
     return headers if isinstance(headers, Mapping) else list(headers)
@@ -89,7 +118,10 @@ def header_of(headers: RawHeaders, name: str, *, chars_max: int = HEADER_CHARS_M
     Raises:
         Failure: INVALID_SIGNATURE_FORMAT when it stands there twice, is too long or is no plain text.
     """
-    found = [value for key, value in _pairs(headers) if _text(key).lower() == name.lower()]
+    if isinstance(headers, Indexed):
+        found = headers.values.get(name.lower(), [])
+    else:
+        found = [value for key, value in _pairs(headers) if _text(key).lower() == name.lower()]
     if not found:
         return None
     if len(found) > 1:

@@ -16,11 +16,12 @@ from holdfast.delivery import standard_keys
 from holdfast.delivery.faults import SIGNATURE_EXPIRED
 from holdfast.delivery.signing import (
     HeaderPair,
+    Indexed,
     RawHeaders,
+    Sign,
     Verified,
     few,
     header_of,
-    listed,
     malformed,
     refused,
     required_header,
@@ -49,6 +50,8 @@ class StandardWebhooks:
     """
 
     several = True
+    asks_nobody = True
+    """To verify needs no look at anything else: it may be done on an event loop."""
 
     def __init__(self, *, tolerance_s: float = TOLERANCE_S, prefixes: tuple[str, ...] = PREFIXES) -> None:
         self.tolerance_s = tolerance_s
@@ -61,17 +64,26 @@ class StandardWebhooks:
             SecretInvalid: one of them cannot sign.
             ValueError: the id cannot stand in a header, or has a full stop.
         """
-        if not _ID.match(event_id):
-            raise ValueError(f"{event_id!r} is no id for a webhook: printable ASCII without spaces and full stops")
-        seconds = str(at_us // SECOND_US)
-        content = _content(event_id, seconds, body)
-        made = (_signed(_signing_key(secret), content) for secret in few(secrets))
-        prefix = self.prefixes[0]
-        return (
-            (f"{prefix}-id", event_id),
-            (f"{prefix}-timestamp", seconds),
-            (f"{prefix}-signature", " ".join(made)),
-        )
+        return self.signing(secrets)(body, event_id, at_us)
+
+    def signing(self, secrets: Sequence[Secret]) -> Sign:
+        """The same for many bodies: the keys are read once.
+
+        Raises:
+            SecretInvalid: one of them cannot sign.
+        """
+        made = [standard_keys.maker(_signing_key(secret)) for secret in few(secrets)]
+        of_id, of_time, of_signature = (f"{self.prefixes[0]}-{name}" for name in ("id", "timestamp", "signature"))
+
+        def sign(body: bytes, event_id: str, at_us: int) -> tuple[HeaderPair, ...]:
+            if not _ID.match(event_id):
+                raise ValueError(f"{event_id!r} is no id for a webhook: printable ASCII without spaces and full stops")
+            seconds = str(at_us // SECOND_US)
+            content = _content(event_id, seconds, body)
+            signatures = " ".join([make(content) for make in made])
+            return (of_id, event_id), (of_time, seconds), (of_signature, signatures)
+
+        return sign
 
     def check_secret(self, secret: Secret) -> None:
         """Refuse what cannot sign."""
@@ -87,7 +99,7 @@ class StandardWebhooks:
         Raises:
             Failure: INVALID_SIGNATURE_FORMAT, UNAUTHORIZED, SIGNATURE_EXPIRED.
         """
-        headers = listed(headers)
+        headers = Indexed(headers)
         prefix = self._prefix(headers)
         event_id = required_header(headers, f"{prefix}-id")
         seconds = required_header(headers, f"{prefix}-timestamp")
@@ -125,12 +137,6 @@ def _expired(away_s: float, tolerance_s: float) -> Failure:
 
 def _content(event_id: str, seconds: str, body: bytes) -> bytes:
     return b"%s.%s.%s" % (event_id.encode(), seconds.encode(), body)
-
-
-def _signed(key: standard_keys.Key, content: bytes) -> str:
-    from base64 import b64encode
-
-    return f"{key[0]},{b64encode(standard_keys.signature(key, content)).decode()}"
 
 
 def _given(header: str, value: str) -> list[tuple[str, bytes]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import Secret
@@ -53,11 +54,21 @@ def verifying_key(secret: Secret) -> Key:
     return "v1", _shared(text)
 
 
-def signature(key: Key, content: bytes) -> bytes:
-    """What the key makes of the content."""
+def maker(key: Key) -> Callable[[bytes], str]:
+    """What makes a signature of a content, as the header writes it."""
     version, held = key
-    made: bytes = hmac_sha256(held, content) if version == "v1" else held.sign(content)
-    return made
+    if version == "v1":
+        import hmac
+
+        begun = hmac.new(held, digestmod="sha256")
+
+        def make(content: bytes) -> str:
+            one = begun.copy()  # the key is read already, which is half of the work
+            one.update(content)
+            return f"v1,{binascii.b2a_base64(one.digest(), newline=False).decode()}"
+
+        return make
+    return lambda content: f"{version},{binascii.b2a_base64(held.sign(content), newline=False).decode()}"
 
 
 def fits(key: Key, given: bytes, content: bytes) -> bool:

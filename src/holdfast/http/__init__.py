@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast.http.reply import Reply
     from holdfast.http.ssrf import ANYWHERE, PUBLIC, Reach
     from holdfast.http.transport import Pool, Timeouts
+    from holdfast.http.webhooks import WebhookSender
     from holdfast.http.wsgi import WsgiEdge
 
 # Each program needs some of these: loaded when first used.
@@ -31,6 +32,7 @@ __getattr__ = lazily(
     | {"HttpClient": "holdfast.http.client", "Reply": "holdfast.http.reply"}
     | dict.fromkeys(("ANYWHERE", "PUBLIC", "Reach"), "holdfast.http.ssrf")
     | dict.fromkeys(("Pool", "Timeouts"), "holdfast.http.transport")
+    | {"WebhookSender": "holdfast.http.webhooks"}
     | dict.fromkeys(("Check", "Health", "link_check", "store_check"), "holdfast.http.health")
     | dict.fromkeys(("Idempotency", "created"), "holdfast.http.idempotent")
     | dict.fromkeys(("ApiKey", "ApiKeys", "Issued"), "holdfast.http.keys")
@@ -60,6 +62,7 @@ __all__ = [
     "Reach",
     "Reply",
     "Timeouts",
+    "WebhookSender",
     "WsgiEdge",
     "by_client",
     "by_instance",

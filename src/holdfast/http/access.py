@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from holdfast.catalog.context import _current, current_context
+from holdfast.catalog.context import current_context, enter_context
 from holdfast.http.asgi import Scope, header
 from holdfast.http.aside import aside
 from holdfast.http.exchange import Exchange
@@ -52,7 +52,7 @@ class Access:
             raise known.refusal()
         assert known.key is not None
         scope[IDENTITY_KEY] = known.key
-        _current.set(replace(current_context(), api_key_id=f"{known.key.prefix}***", account_id=known.key.tenant))
+        enter_context(replace(current_context(), api_key_id=f"{known.key.prefix}***", account_id=known.key.tenant))
 
 
 def _given(scope: Scope) -> str:

@@ -14,7 +14,7 @@ from dataclasses import fields
 from typing import Any
 
 from holdfast.base import REAL, world
-from holdfast.catalog.context import Context, _current, continued, new_request_id
+from holdfast.catalog.context import Context, continued, enter_context, leave_context, new_request_id
 from holdfast.http.asgi import Scope, header
 
 REQUEST_ID_HEADER = b"x-request-id"
@@ -58,13 +58,12 @@ def enter(scope: Scope) -> Token[Context]:
     """From here on failures belong to this request; give the token to `leave`."""
     arrived = _new(Arrived)
     _set_scope(arrived, scope)
-    return _set_current(arrived)
+    return enter_context(arrived)
 
 
 _new = object.__new__
 _set_scope = Arrived.__dict__["_scope"].__set__
-_set_current = _current.set
-leave = _current.reset
+leave = leave_context
 
 
 # Ids are made many at a time: to ask the system for chance costs more than all the rest of a request here.

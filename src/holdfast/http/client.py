@@ -14,19 +14,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-import aiohttp
 from yarl import URL
 
 from holdfast.base import Private
 from holdfast.catalog import Catalog, Failure, StatusTable
-from holdfast.catalog.core import DEADLINE_EXCEEDED, INVALID_RESPONSE, NETWORK_TIMEOUT
+from holdfast.catalog.core import DEADLINE_EXCEEDED, NETWORK_TIMEOUT
 from holdfast.guard import Link
-from holdfast.http.decompress import Body
 from holdfast.http.judge import Judge
 from holdfast.http.outgoing import REDIRECTS, SAFE_METHODS, Outgoing, Sending, outgoing, redirected
 from holdfast.http.reply import Headers, Reply
 from holdfast.http.ssrf import ANYWHERE, PUBLIC, Lookup, Reach
-from holdfast.http.transport import TRANSPORT_ERRORS, Pool, Timeouts, open_session, phases, transport_failure
+from holdfast.http.transport import TRANSPORT_ERRORS, Pool, Timeouts, open_wire, transport_failure
+from holdfast.http.wire import Wire
 from holdfast.policy import left_s, within
 
 if TYPE_CHECKING:
@@ -79,8 +78,8 @@ class HttpClient:
             body_bytes_max=body_bytes_max,
         )
         self._reach = reach
-        self._open = partial(open_session, reach, Pool() if pool is None else pool, tls, lookup)
-        self._session: aiohttp.ClientSession | None = None
+        self._open = partial(open_wire, reach, Pool() if pool is None else pool, tls, lookup)
+        self._wire: Wire | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._sync: SyncClient | None = None
@@ -121,7 +120,7 @@ class HttpClient:
                 raise DEADLINE_EXCEEDED(link=request.host, left_s=0)
             try:
                 async with asyncio.timeout(seconds):
-                    return await self._follow(request)
+                    return await self._follow(request, seconds)
             except TimeoutError as late:
                 raise NETWORK_TIMEOUT(phase="total", host=Private(request.host)) from late
 
@@ -207,10 +206,9 @@ class HttpClient:
     async def close(self) -> None:
         """Close every connection; the client cannot be used again. Closing twice is closing once."""
         self._closed = True
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
-            await asyncio.sleep(0)  # a connection that was cut off is gone after the loop's next turn
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            await wire.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -218,64 +216,45 @@ class HttpClient:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _here(self) -> aiohttp.ClientSession:
+    def wire(self) -> Wire:
+        """The connections on this loop, for what needs less than `send` does."""
         loop = asyncio.get_running_loop()
         if self._closed:
             raise RuntimeError("this client is closed")
-        if self._session is None:
-            self._session, self._loop = self._open(), loop
+        if self._wire is None:
+            self._wire, self._loop = self._open(), loop
         elif self._loop is not loop:
             raise RuntimeError("this client belongs to another event loop; make one for each, with twin()")
-        return self._session
+        return self._wire
 
-    async def _follow(self, request: Outgoing) -> Reply:
+    async def _follow(self, request: Outgoing, seconds: float) -> Reply:
         """The reply to the request or, where that is wanted, to the one it is redirected to."""
         wanted = request.redirects > 0
         while True:  # every redirect uses one up, so it ends
-            reply = await self._exchange(request)
+            reply = await self._exchange(request, seconds)
             location = reply.headers.get("location")
             if not wanted or reply.status not in REDIRECTS or location is None:
                 return reply
             request = redirected(request, reply.status, location, self._reach)
 
-    async def _exchange(self, request: Outgoing) -> Reply:
-        session = self._here()
+    async def _exchange(self, request: Outgoing, seconds: float) -> Reply:
+        wire = self.wire()
+        timeouts = request.timeouts
         try:
-            async with session.request(
-                request.method,
-                request.url,
-                headers=request.headers,
-                data=request.payload,
-                allow_redirects=False,
-                timeout=phases(request.timeouts),
-            ) as response:
-                headers = Headers(response.headers.items())
-                body = await _whole(response, headers, request)
+            answered = await wire.send(
+                wire.target(request.method, request.url),
+                request.headers.items(),
+                request.body,
+                connect_s=timeouts.connect_s,
+                # Where all of it has less time than a piece, one clock is enough.
+                read_s=timeouts.read_s if timeouts.read_s < seconds else None,
+                body_bytes_max=request.body_bytes_max,
+            )
         except Failure as failure:
             failure.details = {**failure.details, "host": Private(request.host)}
             raise
         except TRANSPORT_ERRORS as error:
             raised = transport_failure(error, request.host)
             raise raised from raised.__cause__
-        return Reply(status=response.status, headers=headers, body=body, url=str(request.url))
-
-
-async def _whole(response: aiohttp.ClientResponse, headers: Headers, request: Outgoing) -> bytes:
-    """The body; when it cannot be had whole, the connection is given up."""
-    try:
-        return await _body(response, headers, request)
-    except BaseException:
-        response.close()
-        raise
-
-
-async def _body(response: aiohttp.ClientResponse, headers: Headers, request: Outgoing) -> bytes:
-    if response.status < 200:
-        raise INVALID_RESPONSE(reason="protocol_switch", upstream_status=response.status)
-    if request.method == "HEAD":
-        return b""
-    body = Body(headers.get("content-encoding", ""), bytes_max=request.body_bytes_max)
-    body.expect(response.content_length)
-    async for piece in response.content.iter_any():
-        body.add(piece)
-    return body.whole()
+        headers = Headers(answered.headers.items())
+        return Reply(status=answered.status, headers=headers, body=answered.body, url=str(request.url))

@@ -6,14 +6,16 @@ reply that goes well is passed on as it comes. Once a reply has begun, nothing a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 from holdfast.catalog.failure import Failure
+from holdfast.http.arrival import REQUEST_ID_HEADER
 from holdfast.http.asgi import Message, Scope, Send
 from holdfast.http.render import Headers, Voice, Written, without_body
 
 FAILED_FROM = 400
 FAILURE_KEY = "holdfast.failure"
+REQUEST_ID_CHARS = len(REQUEST_ID_HEADER)
 HELD_BYTES_MAX = 1_048_576
 """An error reply longer than this is passed on unread; one about validation is not, because it may quote secrets."""
 
@@ -51,7 +53,7 @@ class Exchange:
             if message["status"] >= FAILED_FROM or self.refusal is not None:
                 return self._hold(message)
             self.begun = True
-            return self.onward({**message, "headers": [*message.get("headers", ()), *self.headers]})
+            return self.onward({**message, "headers": self._every(message.get("headers", ()))})
         if self.held is None:
             return self.onward(message)
         return self._hold_more(message)
@@ -77,10 +79,21 @@ class Exchange:
         """One whole answer; to a HEAD request, all of it but the body."""
         self.begun = True
         named = {name for name, _ in written.headers} - {b"vary"}  # reasons to vary add up
-        every = [*written.headers, *(pair for pair in headers if pair[0].lower() not in named), *self.headers]
+        every = self._every([*written.headers, *(pair for pair in headers if pair[0].lower() not in named)])
         await self.onward({"type": "http.response.start", "status": written.status, "headers": every})
         body = b"" if self.scope["method"] == "HEAD" else written.body
         await self.onward({"type": "http.response.body", "body": body, "more_body": False})
+
+    def _every(self, headers: Sequence[tuple[bytes, bytes]]) -> Headers:
+        """The reply's own headers and ours; a request has one id, and it is the one that failures and logs show."""
+        if not self.headers:
+            return list(headers)
+        every = [*headers, *self.headers]
+        for pair in headers:
+            # Nearly all names differ in their length already, and this is asked of every header of every reply.
+            if len(pair[0]) == REQUEST_ID_CHARS and pair[0].lower() == REQUEST_ID_HEADER:
+                every.remove(pair)
+        return every
 
     async def _hold(self, message: Message) -> None:
         self.held = message
@@ -132,8 +145,7 @@ class Exchange:
         assert self.held is not None
         held, self.held = self.held, None
         self.begun = True
-        headers: Headers = [*held.get("headers", ()), *self.headers]
-        await self.onward({**held, "headers": headers})
+        await self.onward({**held, "headers": self._every(held.get("headers", ()))})
         if not whole and self.parts:
             await self.onward({"type": "http.response.body", "body": b"".join(self.parts), "more_body": True})
         await self.onward(message)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from io import BytesIO
 from typing import TypedDict
 
 from yarl import URL
@@ -16,14 +15,13 @@ from holdfast.guard import current_key
 from holdfast.http.decompress import asked_encodings
 from holdfast.http.ssrf import Reach, checked
 from holdfast.http.transport import Timeouts
+from holdfast.http.wire import OURS
 from holdfast.policy import DEADLINE_HEADER, to_header
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 """They change nothing, so they need no key."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 REDIRECTS_MAX = 20
-PIECE_BYTES_MAX = 262_144
-"""A body up to this size is sent at once."""
 
 # After a redirect to another origin only these go along: whatever else a header says was for the first one.
 _HARMLESS = frozenset(
@@ -65,11 +63,6 @@ class Outgoing:
         """Where it goes, for the log: a path or a query may hold a token."""
         return self.url.raw_authority
 
-    @property
-    def payload(self) -> bytes | BytesIO | None:
-        """The body as it is best sent: a large one piece by piece, so that the loop is not kept waiting."""
-        return self.body if self.body is None or len(self.body) <= PIECE_BYTES_MAX else BytesIO(self.body)
-
 
 def outgoing(
     method: str,
@@ -91,12 +84,12 @@ def outgoing(
         raise ValueError(f"redirects: at most {REDIRECTS_MAX} can be followed")
     method = method.upper()
     body = _body(options)
-    headers = {"accept-encoding": asked_encodings() if options.get("compressed") else "identity"}
-    if "json" in options:
-        headers["content-type"] = "application/json"
+    headers = {"accept": "*/*", "accept-encoding": asked_encodings() if options.get("compressed") else "identity"}
+    if body is not None:
+        headers["content-type"] = "application/json" if "json" in options else "application/octet-stream"
     headers |= _carried(method)
     for given in (common, options.get("headers") or {}):
-        headers |= {name.lower(): value for name, value in given.items()}
+        headers |= {lower: value for name, value in given.items() if (lower := name.lower()) not in OURS}
     return Outgoing(
         method=method,
         url=checked(address, reach),

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from aiohttp import http_exceptions
-from multidict import CIMultiDict, CIMultiDictProxy
 
 from holdfast.base import Private
 from holdfast.catalog import Classifier, Failure
 from holdfast.catalog.core import CONNECTION_RESET, INVALID_RESPONSE, NETWORK_TIMEOUT
-from holdfast.http.careful import CarefulRequest, CarefulResponse, Interrupted, sent_once
 from holdfast.http.ssrf import AddressRefused, CheckedResolver, Lookup, Reach
+from holdfast.http.wire import Wire
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-HEADER_BYTES_MAX = 8_190
-"""One header line, and the status line."""
-HEADERS_MAX = 128
-READ_BYTES_MAX = 65_536
-"""So much of a body is held before it is looked at."""
 LOOK_UP_KEPT_S = 10
 """How long checked answers of a look-up serve for further connections."""
 
@@ -61,40 +54,22 @@ class Pool:
             raise ValueError("a pool has room for at least one connection, for some time")
 
 
-def open_session(reach: Reach, pool: Pool, tls: SSLContext | None, lookup: Lookup | None) -> aiohttp.ClientSession:
-    """A session on the running loop that goes only where the reach allows, and keeps no cookies."""
+def open_wire(reach: Reach, pool: Pool, tls: SSLContext | None, lookup: Lookup | None) -> Wire:
+    """Connections on the running loop that go only where the reach allows."""
     resolver = CheckedResolver(reach, lookup)
-    connector = aiohttp.TCPConnector(
-        resolver=resolver,
-        socket_factory=resolver.open_socket,
-        ttl_dns_cache=LOOK_UP_KEPT_S,
-        limit=pool.connections_max,
-        limit_per_host=pool.per_host_max,
-        keepalive_timeout=pool.idle_s,
-        ssl=True if tls is None else tls,
-        timeout_ceil_threshold=inf,
-    )
-    return aiohttp.ClientSession(
-        connector=connector,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,  # we do it ourselves, within bounds
-        middlewares=(sent_once,),
-        request_class=CarefulRequest,
-        response_class=CarefulResponse,
-        read_bufsize=READ_BYTES_MAX,
-        max_line_size=HEADER_BYTES_MAX,
-        max_field_size=HEADER_BYTES_MAX,
-        max_headers=HEADERS_MAX,
+    return Wire(
+        aiohttp.TCPConnector(
+            resolver=resolver,
+            socket_factory=resolver.open_socket,
+            ttl_dns_cache=LOOK_UP_KEPT_S,
+            limit=pool.connections_max,
+            limit_per_host=pool.per_host_max,
+            keepalive_timeout=pool.idle_s,
+            ssl=True if tls is None else tls,
+            timeout_ceil_threshold=inf,
+        )
     )
 
-
-@lru_cache(64)
-def phases(timeouts: Timeouts) -> aiohttp.ClientTimeout:
-    """The same for aiohttp; the total is kept by the client, because aiohttp rounds it up to whole seconds."""
-    return aiohttp.ClientTimeout(total=None, connect=timeouts.connect_s, sock_read=timeouts.read_s, ceil_threshold=inf)
-
-
-_NO_HEADERS: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
 
 TRANSPORT_ERRORS = (aiohttp.ClientError, http_exceptions.HttpProcessingError, OSError)
 """What an exchange may raise because of the network or the other side."""
@@ -102,24 +77,11 @@ TRANSPORT_ERRORS = (aiohttp.ClientError, http_exceptions.HttpProcessingError, OS
 
 def transport_failure(error: BaseException, host: str) -> Failure:
     """The failure that an error of an exchange is; the host is for the log."""
-    if isinstance(error, Interrupted) and error.__cause__ is not None:
-        error = error.__cause__
     refused = getattr(error, "os_error", None)
     failure = refused.failure() if isinstance(refused, AddressRefused) else _CLASSIFIER.classify(error)
     failure.details = {**failure.details, "host": Private(host)}
-    failure.__cause__ = _discreet(error, host)
+    failure.__cause__ = error
     return failure
-
-
-def _discreet(error: BaseException, host: str) -> BaseException:
-    """The error without the path, the query and the headers of the request, which may hold secrets."""
-    if isinstance(error, aiohttp.ClientResponseError):
-        origin = error.request_info.url.origin()
-        error.request_info = aiohttp.RequestInfo(origin, error.request_info.method, _NO_HEADERS, origin)
-        error.args = (error.request_info, ())
-    elif isinstance(error, aiohttp.ConnectionTimeoutError):
-        error.args = (f"no connection to {host} in time",)
-    return error
 
 
 def _read_payload(error: BaseException) -> Any:

@@ -156,7 +156,7 @@ def _reader(environ: Environ) -> Receive:
     read = getattr(source, "read1", source.read)  # `read` waits for all that was asked for, `read1` for anything
     length = environ.get("CONTENT_LENGTH") or ""
     ends_itself = bool(environ.get("wsgi.input_terminated")) and not length
-    left = int(length) if length.isdigit() else sys.maxsize if ends_itself else 0
+    left = int(length) if length.isascii() and length.isdigit() else sys.maxsize if ends_itself else 0
 
     async def receive() -> Message:
         nonlocal left

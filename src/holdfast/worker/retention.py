@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from math import isfinite
 
 from holdfast.policy import PolicyInvalid
@@ -14,6 +15,9 @@ BATCH_ROWS = 1_000
 BATCHES_MAX = 50
 """So many batches of each sort in one run; the next run goes on."""
 
+Prune = Callable[[Store, float, int], int]
+"""Deletes, of what has been over for so many seconds, up to so many; how many there were."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
@@ -23,8 +27,21 @@ class Pruned:
     failed: int = 0
     journal: int = 0
     workers: int = 0
+    others: Mapping[str, int] = field(default_factory=dict)
+    """What other parts had to delete, by their names."""
     more: bool = False
     """Whether the run stopped at its bound: another one soon is worth while."""
+
+
+_others: dict[str, tuple[Prune, float]] = {}
+
+
+def also_prune(name: str, prune: Prune, *, kept_s: float) -> None:
+    """Let every run of this process prune something else too; how long it is kept unless a `Retention` says more.
+
+    For parts that build on the worker, which does not know them. Saying it twice is saying it once.
+    """
+    _others[name] = prune, kept_s
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,13 +56,15 @@ class Retention:
     """Events; those of jobs that are queued, processing or dead are kept."""
     workers_s: float = DAY_S
     """Workers that have not been heard of."""
+    others_s: Mapping[str, float | None] = field(default_factory=dict)
+    """What other parts keep, by their names: `{"webhook events": 86_400}`; those not named are kept as they say."""
     batch_rows: int = BATCH_ROWS
     batches_max: int = BATCHES_MAX
     _journal_after: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("finished_s", "failed_s", "journal_s", "workers_s"):
-            seconds = getattr(self, name)
+        named = {name: getattr(self, name) for name in ("finished_s", "failed_s", "journal_s", "workers_s")}
+        for name, seconds in (named | dict(self.others_s)).items():
             if seconds is not None and not (isfinite(seconds) and seconds >= 0):
                 raise PolicyInvalid(f"{name}: {seconds} is not a number of seconds")
         for name in ("batch_rows", "batches_max"):
@@ -61,6 +80,7 @@ class Retention:
         finished, finished_more = self._jobs(store, "job.prune_finished", self.finished_s)
         failed, failed_more = self._jobs(store, "retention.failed", self.failed_s)
         journal, journal_more = self._journal(store)
+        others, others_more = self._others(store)
         older_us = _us(self.workers_s)
         workers = store.atomic(lambda tx: tx.run("retention.workers", older_us=older_us), repeatable=True)
         return Pruned(
@@ -68,8 +88,26 @@ class Retention:
             failed=failed,
             journal=journal,
             workers=workers,
-            more=finished_more or failed_more or journal_more,
+            others=others,
+            more=finished_more or failed_more or journal_more or others_more,
         )
+
+    def _others(self, store: Store) -> tuple[dict[str, int], bool]:
+        """What other parts have to delete: how many of each, where there were any."""
+        pruned, more = {}, False
+        for name, (prune, usual_s) in sorted(_others.items()):
+            kept_s = self.others_s.get(name, usual_s)
+            if kept_s is None:
+                continue
+            deleted, bound = self._bounded(partial(self._other, store, prune, kept_s))
+            more = more or bound
+            if deleted:
+                pruned[name] = deleted
+        return pruned, more
+
+    def _other(self, store: Store, prune: Prune, kept_s: float) -> tuple[int, bool]:
+        deleted = prune(store, kept_s, self.batch_rows)
+        return deleted, deleted >= self.batch_rows
 
     def _jobs(self, store: Store, statement: str, older_s: float | None) -> tuple[int, bool]:
         if older_s is None:

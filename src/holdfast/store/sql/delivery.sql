@@ -41,6 +41,16 @@ UPDATE webhook_endpoint SET disabled_us = {now_us}, disabled_reason = :reason
 UPDATE webhook_endpoint SET disabled_us = NULL, disabled_reason = NULL
  WHERE id = :id AND disabled_us IS NOT NULL RETURNING id;
 
+-- name: remove_endpoint
+-- Its secrets and its pace go with it. What is under way ends as a dead letter, so that nobody misses it.
+DELETE FROM webhook_endpoint WHERE id = :id RETURNING id;
+
+-- name: forget_breaker
+DELETE FROM breaker WHERE name = :name;
+
+-- name: forget_breaker_counts
+DELETE FROM breaker_count WHERE name = :name;
+
 -- name: add_secret
 INSERT INTO webhook_secret (id, endpoint_id, secret, created_us) VALUES (:id, :endpoint_id, :secret, {now_us})
 ON CONFLICT (id) DO NOTHING;
@@ -135,7 +145,50 @@ SELECT id FROM webhook_event WHERE created_us < {now_us} - :older_us
  ORDER BY created_us LIMIT :count;
 
 -- name: prune_deliveries
-DELETE FROM webhook_delivery WHERE event_id {among: ids};
+DELETE FROM webhook_delivery WHERE event_id {among: ids} RETURNING endpoint_id, order_key;
+
+-- name: sequence
+SELECT position FROM webhook_sequence WHERE endpoint_id = :endpoint_id AND order_key = :order_key;
+
+-- name: prune_sequence
+-- A line in which nobody stands. Who joins it at this moment has moved the position on, and it stays.
+DELETE FROM webhook_sequence
+ WHERE endpoint_id = :endpoint_id AND order_key = :order_key AND position = :position
+   AND NOT EXISTS (SELECT 1 FROM webhook_delivery WHERE endpoint_id = :endpoint_id AND order_key = :order_key);
 
 -- name: prune_events
 DELETE FROM webhook_event WHERE id {among: ids};
+
+-- Keys of received events, many at a time: the moves are those of idempotency.sql.
+
+-- name: known_keys
+-- Looking comes first, so that nobody waits for whoever changes a key that is there.
+SELECT key, token, first_seen_us FROM idempotency
+ WHERE tenant = :tenant AND operation = :operation AND key {among: keys};
+
+-- name: begin_keys
+INSERT INTO idempotency (tenant, operation, key, request_hash, state, token, lease_until_us,
+                         first_seen_us, last_seen_us, expires_us)
+SELECT :tenant, :operation, given.key, given.request_hash, 'working', given.token, {now_us} + :lease_us,
+       {now_us}, {now_us}, {now_us} + :expires_us
+  FROM {given: key text, request_hash text, token bigint}
+ WHERE true
+ON CONFLICT (tenant, operation, key) DO NOTHING
+RETURNING token, first_seen_us;
+
+-- name: finish_keys
+-- PostgreSQL alone. The answers come as one JSON object, with their bodies in hex: joined to a table, they would be
+-- looked for in all keys.
+/* postgresql:
+UPDATE idempotency
+   SET state = 'done', lease_until_us = NULL, status = (:held::jsonb -> key ->> 1)::integer,
+       headers = :held::jsonb -> key ->> 2, body = decode(:held::jsonb -> key ->> 3, 'hex'),
+       resources = :held::jsonb -> key ->> 4, expires_us = {now_us} + :expires_us
+ WHERE tenant = :tenant AND operation = :operation AND key {among: keys} AND state = 'working'
+   AND token = (:held::jsonb -> key ->> 0)::bigint */
+/* sqlite: SELECT 1 WHERE :held IS NULL */;
+
+-- name: note_keys
+INSERT INTO journal (at_us, subject, verb, kind, code, duration_us)
+SELECT {now_us}, given.subject, :verb, :operation, given.code, given.duration_us
+  FROM {given: subject text, code text, duration_us bigint};

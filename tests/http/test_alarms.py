@@ -1,0 +1,49 @@
+"""Many time limits on one clock: nobody is told early, nobody much too late, and only who is late."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast.http.alarms import TICK_S, Alarms
+
+
+async def test_work_that_is_in_time_is_not_disturbed() -> None:
+    alarms = Alarms()
+    assert await alarms.within(5.0, asyncio.sleep(0, "done")) == "done"
+    alarms.close()
+
+
+@pytest.mark.parametrize("seconds", [0.05, 1.0])
+async def test_who_is_late_is_told_within_a_tick(seconds: float) -> None:
+    alarms = Alarms()
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    late = [alarms.within(seconds, asyncio.sleep(60)) for _ in range(20)]
+    quick = alarms.within(60.0, asyncio.sleep(seconds / 2, "in time"))
+    *told, other = await asyncio.gather(*late, quick, return_exceptions=True)
+    took_s = loop.time() - began_s
+    assert {type(one) for one in told} == {TimeoutError}
+    assert other == "in time"
+    assert seconds <= took_s < seconds + 3 * TICK_S
+    alarms.close()
+
+
+async def test_a_cancellation_from_outside_stays_one() -> None:
+    alarms = Alarms()
+    task = asyncio.create_task(alarms.within(5.0, asyncio.sleep(60)))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    alarms.close()
+
+
+async def test_the_clock_stands_still_when_nobody_waits_and_starts_again() -> None:
+    alarms = Alarms()
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            await alarms.within(1.0, asyncio.sleep(60))
+        await asyncio.sleep(2 * TICK_S)  # the next tick finds nobody
+        assert alarms._timer is None
