@@ -165,7 +165,7 @@ def test_reviving_what_is_alive_says_in_which_state_it_is(quick: Any, sqlite_url
     store.close()
     ended = quick("jobs", "revive", job.id)
     assert ended.exit_code == 1
-    assert "the job is queued" in ended.stderr
+    assert "job is queued" in ended.stderr
 
 
 def test_every_json_line_stands_alone(quick: Any, sqlite_url: str) -> None:

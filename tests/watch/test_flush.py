@@ -174,8 +174,8 @@ def test_watching_brings_numbers_and_links_to_the_store(store: Store) -> None:
         assert watching.flush()
         series = StoreSeries(store)
         assert series.increase("manual_retry_total", over_s=60) == 1
-        assert series.gauge("link_breaker_state") == 0
-        assert series.gauge("link_budget_left") == 20
+        assert series.gauge("link_breaker_state", where={"link": "shop → bank"}) == 0
+        assert series.gauge("link_budget_left", where={"link": "shop → bank"}) == 20
         bus.tell("job.revived", queue="pdf", id="8")
     finally:
         watching.stop()

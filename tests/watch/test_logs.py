@@ -101,6 +101,12 @@ def test_nothing_is_logged_after_the_end(out: io.StringIO) -> None:
         ("webhook.received", {"code": None}, "info"),
         ("webhook.received", {"code": "INVALID_SIGNATURE"}, "warning"),
         ("worker.trouble", {}, "error"),
+        ("alert.fired", {"severity": "critical"}, "error"),
+        ("alert.fired", {"severity": "warning"}, "warning"),
+        ("alert.fired", {}, "warning"),
+        ("alert.resolved", {"severity": "critical"}, "info"),
+        ("alert.trouble", {}, "error"),
+        ("switch.flipped", {}, "warning"),
     ],
 )
 def test_each_event_has_its_level(verb: str, facts: dict[str, object], level: str) -> None:

@@ -6,10 +6,14 @@ import threading
 
 import pytest
 
+from holdfast.catalog.core import NETWORK_TIMEOUT
+from holdfast.policy import Backoff, Retry
 from holdfast.store import Store
 from holdfast.worker import Job, Jobs, NewJob, ledger
 from holdfast.worker.queues import Queues
-from holdfast.worker.settlement import released
+from holdfast.worker.settlement import failed
+
+AT_ONCE = Retry(attempts=9, backoff=Backoff.constant(0))
 
 
 def claim(store: Store, worker: str = "w-1", count: int = 100, **where: str) -> list[Job]:
@@ -49,7 +53,8 @@ def test_the_token_rises_with_every_claim(store: Store, jobs: Jobs) -> None:
         (job,) = claim(store)
         tokens.append(job.token)
         starts.add(jobs.show(job.id)["started_us"])
-        store.atomic(lambda tx, job=job: ledger.settle(tx, "w-1", (), [released(job, "")]))
+        again = failed(job, NETWORK_TIMEOUT(), AT_ONCE, 1, blamed=True)
+        store.atomic(lambda tx, again=again: ledger.settle(tx, "w-1", (), [again]))
     assert tokens == sorted(set(tokens))
     assert len(starts) == 1, "the first start is kept"
 

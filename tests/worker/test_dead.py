@@ -180,13 +180,16 @@ def test_a_revived_job_starts_anew(store: Store) -> None:
     assert (again.id, again.attempt, again.payload) == (made.id, 1, {"to": "x"})
 
 
-@pytest.mark.parametrize("verb", ["revive", "discard", "show"])
-def test_what_is_not_dead_is_left_alone(store: Store, verb: str) -> None:
+@pytest.mark.parametrize(
+    ("verb", "code", "status"),
+    [("revive", "JOB_NOT_DEAD", 409), ("discard", "JOB_NOT_DEAD", 409), ("show", "JOB_NOT_FOUND", 404)],
+)
+def test_what_is_not_dead_is_left_alone(store: Store, verb: str, code: str, status: int) -> None:
     made = Jobs(store).enqueue("mail")
     dead = DeadLetters(store)
-    with pytest.raises(Failure, match="no dead letter with this id: the job is queued") as caught:
+    with pytest.raises(Failure, match="job is queued") as caught:
         getattr(dead, verb)(made.id)
-    assert caught.value.code == "JOB_NOT_FOUND"
+    assert (caught.value.code, caught.value.status, caught.value.retryable) == (code, status, False)
     with pytest.raises(Failure, match="There is no such job"):
         getattr(dead, verb)("none")
     assert verbs(store, made.id) == ["enqueued"]

@@ -298,6 +298,7 @@ def test_inside_a_transaction_nothing_is_there_until_it_commits(store: Store, jo
         ("payload", float("nan")),
         ("payload", "half \ud800"),
         ("payload", b"bytes"),
+        ("due", "2030-01-01T00:00:00Z"),
         ("due", datetime(2030, 1, 1)),  # noqa: DTZ001 - without a time zone on purpose
     ],
 )

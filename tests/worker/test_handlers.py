@@ -314,7 +314,7 @@ def test_a_result_that_cannot_be_kept_is_a_clear_failure_without_a_second_run(
     work()
     made = {name: jobs.enqueue("k", name) for name in results}
     shown = {name: outcome(jobs, one.id) for name, one in made.items()}
-    assert {one["error_code"] for one in shown.values()} == {"INTERNAL_ERROR"}
+    assert {one["error_code"] for one in shown.values()} == {"JOB_RESULT_INVALID"}
     assert all("the result" in one["error_technical"] for one in shown.values())
     assert "artifact" in shown["huge"]["error_technical"]
     assert "artifact" in shown["wide"]["error_technical"]

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.base import World, replaced
+import pytest
+
+from holdfast.base import World, bus, replaced
 from holdfast.catalog import current_context
 from holdfast.catalog.core import DEADLINE_EXCEEDED
 from holdfast.policy import NEVER, Backoff, Retry, left_s
 from holdfast.testing.processes import wait_until
-from holdfast.worker import Handlers, Job, Jobs, Worker
+from holdfast.worker import Handlers, Job, Jobs, NewJob, Worker
 from holdfast.worker.attempt import attempt
+from holdfast.worker.crew import left_behind_max
 
 PATIENCE_S = 30.0
 AT_ONCE = Retry(attempts=3, backoff=Backoff.constant(0))
@@ -78,6 +82,42 @@ def test_a_job_that_runs_again_while_its_old_thread_still_hangs_is_settled_by_th
     assert jobs.wait(made.id, PATIENCE_S) == "new"
     assert second.is_set()
     assert verbs_of(jobs, made.id) == ["enqueued", "claimed", "retried", "claimed", "finished"]
+
+
+def test_threads_left_behind_are_bounded_and_the_queue_rests_until_one_comes_back(
+    jobs: Jobs, handlers: Handlers, work: Work
+) -> None:
+    release, runs = threading.Event(), []
+
+    @handlers.handle("k", timeout_s=0.02, retry=NEVER)
+    def hanging(job: Job) -> None:
+        runs.append(job.id)
+        assert release.wait(PATIENCE_S)
+
+    @handlers.handle("other")
+    def other(job: Job) -> str:
+        return "served"
+
+    with bus.heard() as told:
+        worker = work(concurrency=1, lease_s=1.0)
+        made = [one.id for one in jobs.enqueue_many([NewJob(kind="k")] * (left_behind_max(1) + 20))]
+        troubles = lambda: [facts for verb, facts in list(told) if verb == "worker.trouble"]  # noqa: E731
+        wait_until(lambda: bool(troubles()), within_s=PATIENCE_S, what="the worker has told of it")
+        states = lambda: Counter(jobs.show(one)["state"] for one in made)  # noqa: E731
+        at_rest = {"failed": left_behind_max(1), "queued": 20}
+        wait_until(lambda: states() == at_rest, within_s=PATIENCE_S, what="the others are given back")
+    (trouble,) = troubles()
+    assert (trouble["code"], trouble["worker"], trouble["queue"]) == ("HANDLERS_STUCK", worker.id, "default")
+    assert f"{left_behind_max(1)} handlers of default" in trouble["reason"]
+    assert len(runs) == left_behind_max(1)
+    release.set()
+    assert jobs.wait(jobs.enqueue("other", priority=-1).id, PATIENCE_S) == "served"
+    wait_until(lambda: states()["queued"] == 0, within_s=PATIENCE_S, what="the queue goes on")
+
+
+@pytest.mark.parametrize(("concurrency", "most"), [(1, 10), (5, 10), (6, 12), (1_000, 2_000)])
+def test_so_many_threads_may_be_left_behind(concurrency: int, most: int) -> None:
+    assert left_behind_max(concurrency) == most
 
 
 def test_a_coroutine_that_runs_out_of_time_is_cancelled(jobs: Jobs, handlers: Handlers, work: Work) -> None:

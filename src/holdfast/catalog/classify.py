@@ -12,7 +12,7 @@ from holdfast.base import Private, limits
 from holdfast.catalog.catalog import Catalog
 from holdfast.catalog.core import UNKNOWN
 from holdfast.catalog.database import DATABASE_READINGS
-from holdfast.catalog.failure import Failure
+from holdfast.catalog.failure import Failure, occurred
 from holdfast.catalog.fault import Fault
 from holdfast.catalog.network import NETWORK_READINGS, Wrapper
 from holdfast.catalog.status import DEFAULT_STATUSES, STATUS_CARRIERS, StatusTable, read_status
@@ -24,6 +24,7 @@ Reading = Fault | Failure | Wrapper | Reader
 Readings = Mapping[type[BaseException] | str, Reading]
 """Readings by class, or by the class's name with its package."""
 
+UNKNOWN_CODE = UNKNOWN.code
 TYPES_REMEMBERED_MAX = 1_024
 """A program that makes exception classes as it runs must not fill the memory with them."""
 
@@ -60,7 +61,8 @@ class Classifier:
         self._remap = dict(remap or {})
         self._catalog = catalog
         self._decided: dict[type[BaseException], Fault] = {}
-        self._samples: dict[type[BaseException], Failure] = {}
+        self.ordinary: dict[type[BaseException], Fault] = {}
+        """Types that alone decide on a known fault, declared to be retried as the operation's own rule says."""
         self._learned: dict[type[BaseException], tuple[Reading, ...]] = {}
 
     def classify(self, error: BaseException) -> Failure:
@@ -68,16 +70,9 @@ class Classifier:
         fault = self._decided.get(type(error))
         if fault is None:
             return self._look(error)
-        failure = Failure(fault)
+        failure = occurred(fault, {}, None)
         failure.__cause__ = error
         return failure
-
-    def sample(self, error: BaseException) -> Failure | None:
-        """A failure that stands for this error wherever only its fault is looked at; None when it takes a closer look.
-
-        It is made once for each type, so it has no cause and no details: never show it to anyone.
-        """
-        return self._samples.get(type(error))
 
     def _look(self, error: BaseException) -> Failure:
         if isinstance(error, Failure):
@@ -109,12 +104,13 @@ class Classifier:
         if len(self._learned) >= TYPES_REMEMBERED_MAX:
             self._learned.clear()
             self._decided.clear()
-            self._samples.clear()
+            self.ordinary.clear()
         first = found[0] if found else UNKNOWN
         if isinstance(first, Fault):
             # The type alone decides: from now on one look-up is enough.
-            self._decided[kind] = self._ours(first)
-            self._samples[kind] = Failure(self._decided[kind])
+            fault = self._decided[kind] = self._ours(first)
+            if fault.retry is True and fault.code != UNKNOWN_CODE:
+                self.ordinary[kind] = fault
         self._learned[kind] = readings = tuple(found)
         return readings
 

@@ -242,6 +242,14 @@ UPSTREAM_ERROR = _fault(
     blame=Blame.UPSTREAM,
     remedy="Try again; what was asked for may have happened.",
 )
+NOT_IMPLEMENTED = _fault(
+    "NOT_IMPLEMENTED",
+    status=501,
+    says="The other side cannot do this.",
+    blame=Blame.UPSTREAM,
+    causes=("the callee does not know the method", "it does not speak this version of HTTP"),
+    remedy="Ask for something that the callee can do; asking again changes nothing.",
+)
 BAD_GATEWAY = _fault("BAD_GATEWAY", status=502, says="The other side has an issue.", retry=True, remedy="Try again.")
 SERVICE_UNAVAILABLE = _fault(
     "SERVICE_UNAVAILABLE", status=503, says="The service is not available at the moment.", retry=True, remedy="Wait."

@@ -58,6 +58,18 @@ WORKER_LOST = _fault(
     remedy="Look at what the worker logged last; a job that does this every time ends as a dead letter.",
     severity=Severity.WARNING,
 )
+HANDLERS_STUCK = _fault(
+    "HANDLERS_STUCK",
+    status=503,
+    says="This is taking longer than usual.",
+    technical="{count} handlers of {queue} ran out of time and never returned: this process takes no more of its jobs",
+    retry=True,
+    blame=Blame.SERVER,
+    causes=("handlers wait without a time limit for something that does not answer", "handlers that never end"),
+    remedy="Give the handlers' calls time limits of their own; until then, restart the worker to end its threads.",
+    severity=Severity.CRITICAL,
+    related=("JOB_TIMEOUT",),
+)
 KIND_UNKNOWN = _fault(
     "KIND_UNKNOWN",
     status=500,
@@ -75,6 +87,17 @@ JOB_PAYLOAD_TOO_LARGE = _fault(
     causes=("a file or a document was put into the payload",),
     remedy="Store it as an artifact and put its name into the payload.",
 )
+JOB_RESULT_INVALID = _fault(
+    "JOB_RESULT_INVALID",
+    status=500,
+    says="Something went wrong on our side.",
+    technical="the work was done, but what the handler returned cannot be kept",
+    blame=Blame.SERVER,
+    causes=("the result has no JSON form", "the result is too large", "there is a secret in the result"),
+    remedy="Return what JSON can say; store what is large as an artifact and return its name.",
+    severity=Severity.WARNING,
+    related=("JOB_PAYLOAD_TOO_LARGE",),
+)
 JOB_NOT_READY = _fault(
     "JOB_NOT_READY",
     status=409,
@@ -82,6 +105,16 @@ JOB_NOT_READY = _fault(
     retry=True,
     remedy="Ask again in a moment.",
 )
+JOB_NOT_DEAD = _fault(
+    "JOB_NOT_DEAD",
+    status=409,
+    says="The job is {state}; only one that has failed can be revived or discarded.",
+    causes=("somebody else has revived it", "it has not used its attempts yet"),
+    remedy="Look at the job; cancel it first if it should end.",
+    related=("JOB_NOT_FOUND",),
+)
+NO_DEAD_LETTER = frozenset({JOB_NOT_FOUND.code, JOB_NOT_DEAD.code})
+"""Whoever is answered one of these wanted to move a dead letter that is not there, or no longer: others were faster."""
 JOB_TWIN_EXISTS = _fault(
     "JOB_TWIN_EXISTS",
     status=409,

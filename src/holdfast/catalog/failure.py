@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from holdfast.base import Private, limits, plain, world
 from holdfast.catalog.context import Context, current_context
 from holdfast.catalog.fault import Blame, Fault, occur_as, portable
 
-_NAME = re.compile(r"\{([^\W\d]\w*)\}")
+_NAME = r"\{([^\W\d]\w*)\}"
 _UNKNOWN = "…"
 
 
+STAMP = "__holdfast__"
+"""The attribute that the guard leaves on an exception."""
 _FACTS = ("_message", "at_us", "context", "details", "fault", "retry_after_s")
 
 
 class Failure(Exception):
     """One occurrence of a fault, with its details, its context and, as `__cause__`, what brought it about."""
 
-    # Failures are made on hot paths; slots make that a third cheaper. Notes and stamps still find room beside them.
-    __slots__ = (*_FACTS, "__weakref__")
+    # Failures are made on hot paths; slots make that a third cheaper. Notes still find room beside them.
+    __slots__ = (*_FACTS, STAMP, "__weakref__")
+
+    __holdfast__: object
+    """Who gave up on it and why, where somebody did; see `holdfast.guard.stamp_of`."""
 
     def __init__(
         self,
@@ -95,7 +101,8 @@ class Failure(Exception):
         return _arrived, (type(self), self._state(facts))
 
     def _state(self, details: dict[str, Any]) -> dict[str, Any]:
-        return {**self.__dict__, **{name: getattr(self, name) for name in _FACTS}, "details": details}
+        stamped = {STAMP: self.__holdfast__} if hasattr(self, STAMP) else {}
+        return {**self.__dict__, **stamped, **{name: getattr(self, name) for name in _FACTS}, "details": details}
 
     def _twin(self, details: dict[str, Any]) -> Failure:
         twin = _arrived(type(self), self._state(details))
@@ -104,7 +111,22 @@ class Failure(Exception):
         return twin
 
 
-occur_as(Failure)
+def occurred(
+    fault: Fault, details: Mapping[str, Any], retry_after_s: float | None, message: str | None = None
+) -> Failure:
+    """The same as `Failure(...)`, for half the price: a class that is called passes everything on twice."""
+    failure = _made(Failure)
+    failure.fault = fault
+    failure.details = details
+    failure.retry_after_s = retry_after_s
+    failure.context = current_context()
+    failure.at_us = world().wall_us()
+    failure._message = message
+    return failure
+
+
+_made = Failure.__new__
+occur_as(occurred)
 
 
 def _arrived(kind: type[Failure], state: dict[str, Any]) -> Failure:
@@ -125,7 +147,14 @@ def _filled(template: str, details: Mapping[str, Any], *, private: bool = False)
 
     Not `str.format`: a sentence may come from outside, and `{key._value}` or `{x:>99999999}` must do nothing.
     """
-    return _NAME.sub(lambda found: _shown(details.get(found[1], _UNKNOWN), private), template)
+    if "{" not in template:
+        return template
+    return _name_shape().sub(lambda found: _shown(details.get(found[1], _UNKNOWN), private), template)
+
+
+@cache
+def _name_shape() -> re.Pattern[str]:
+    return re.compile(_NAME)  # compiled by the first sentence that has a name in it
 
 
 def _shown(value: Any, private: bool) -> str:

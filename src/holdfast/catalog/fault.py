@@ -96,7 +96,7 @@ class Fault:
 
     def __call__(self, message: str | None = None, /, *, retry_after_s: float | None = None, **details: Any) -> Failure:
         """One occurrence, with its facts as keywords and, rarely, a sentence of its own."""
-        return _occurrence(self, message, details=details, retry_after_s=retry_after_s)
+        return _occurred(self, details, retry_after_s, message)
 
     def __hash__(self) -> int:
         return hash(self.code)  # rules and examples may hold dicts
@@ -124,13 +124,15 @@ class Fault:
         ]
 
 
-_occurrence: type[Failure]
+Occur = Callable[["Fault", Mapping[str, Any], float | None, str | None], "Failure"]
+
+_occurred: Occur
 
 
-def occur_as(kind: type[Failure]) -> None:
-    """Say what calling a fault makes; the module of `Failure` needs this one, and an import per call is slow."""
-    global _occurrence
-    _occurrence = kind
+def occur_as(make: Occur) -> None:
+    """Say how a failure is made; the module of `Failure` needs this one, and an import per call is slow."""
+    global _occurred
+    _occurred = make
 
 
 _ANNOUNCED: WeakValueDictionary[tuple[str, str], Fault] = WeakValueDictionary()

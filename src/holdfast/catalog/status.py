@@ -69,14 +69,16 @@ DEFAULT_STATUSES = StatusTable(
         425: core.TOO_EARLY,
         429: core.RATE_LIMIT_EXCEEDED,
         500: core.UPSTREAM_ERROR,
+        501: core.NOT_IMPLEMENTED,
         502: core.BAD_GATEWAY,
         503: core.SERVICE_UNAVAILABLE,
         504: core.GATEWAY_TIMEOUT,
+        505: core.NOT_IMPLEMENTED,
         507: core.STORAGE_FULL,
     },
     {4: core.BAD_REQUEST, 5: core.UPSTREAM_ERROR},
 )
-"""Sensible for most callees: 408, 425, 429 and every 5xx but 507 may be tried again."""
+"""Sensible for most callees: 408, 425, 429 and every 5xx but 501, 505 and 507 may be tried again."""
 
 STATUS_CARRIERS = (
     "aiohttp.ClientResponseError",

@@ -21,6 +21,7 @@ class Bulk:
     verb: str
     past: str
     act: Callable[..., Done]
+    """A method of `DeadLetters`."""
 
 
 def in_bulk(dead: DeadLetters, wanted: DeadFilter, bulk: Bulk, reason: str | None, *, yes: bool, as_json: bool) -> None:
@@ -28,7 +29,7 @@ def in_bulk(dead: DeadLetters, wanted: DeadFilter, bulk: Bulk, reason: str | Non
     count = dead.count(wanted)
     if count and not yes:
         _ask(bulk, count)
-    done = _run(bulk, wanted, reason, count) if count else Done(0)
+    done = _run(dead, bulk, wanted, reason, count) if count else Done(0)
     if as_json:
         say_json({"matching": count, bulk.past: done.done, "refused": done.refused})
         return
@@ -50,7 +51,7 @@ def _ask(bulk: Bulk, count: int) -> None:
         raise typer.Exit(1)
 
 
-def _run(bulk: Bulk, wanted: DeadFilter, reason: str | None, count: int) -> Done:
+def _run(dead: DeadLetters, bulk: Bulk, wanted: DeadFilter, reason: str | None, count: int) -> Done:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -69,7 +70,7 @@ def _run(bulk: Bulk, wanted: DeadFilter, reason: str | None, count: int) -> Done
         def show(so_far: Done) -> None:
             bar.update(task, total=max(so_far.total, 1), completed=so_far.done + so_far.refused)
 
-        done = bulk.act(wanted, reason=reason, progress=show)
+        done = bulk.act(dead, wanted, reason=reason, progress=show)
         show(done)
     return done
 

@@ -3,6 +3,7 @@ again, and turns whatever goes wrong into one line and an exit code."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +16,9 @@ from holdfast.catalog import Failure
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
 from holdfast.cli.faults import DATABASE_NOT_FOUND, DATABASE_UNUSABLE, DRIVER_MISSING, SCHEMA_OUTDATED
 from holdfast.cli.output import be_tolerant, explain, refuse
+from holdfast.cli.state import DATA_VARIABLE, DATABASE_FILE, DEFAULT_DATA, database_of
 from holdfast.store import AddressInvalid, Engine, Store, read_address
-from holdfast.store.address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE
+from holdfast.store.address import ENVIRONMENT_VARIABLE
 
 DRIVERS = {"psycopg", "psycopg_pool"}
 UNDEFINED = {"42P01", "42703"}
@@ -28,7 +30,8 @@ DatabaseUrl = Annotated[
         "--database",
         metavar="URL",
         envvar=ENVIRONMENT_VARIABLE,
-        help=f"sqlite:///path or postgresql://user@host/name; without it {DEFAULT_ADDRESS}.",
+        help=f"sqlite:///path or postgresql://user@host/name; without it {DATABASE_FILE} in {DATA_VARIABLE}, "
+        f"or in ./{DEFAULT_DATA}.",
         show_default=False,
     ),
 ]
@@ -65,6 +68,8 @@ def explained() -> Iterator[None]:
 
 
 def _open(url: str | None, *, create: bool) -> Store:
+    # The same rule as for whoever serves: they are to meet in one database.
+    url = url or database_of(Path(os.environ.get(DATA_VARIABLE) or DEFAULT_DATA), os.environ.get(ENVIRONMENT_VARIABLE))
     address = read_address(url)
     # SQLite would make an empty file out of a misspelt path.
     if address.engine is Engine.SQLITE and not create and not Path(address.target).is_file():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -117,58 +118,35 @@ def show(job_id: JobId, database: DatabaseUrl = None, as_json: AsJson = False) -
         say_job(letter, history, now_us)
 
 
-def revive(
-    job_ids: JobIds = None,
-    all_matching: AllMatching = False,
-    queue: Queue = None,
-    kind: Kind = None,
-    code: Code = None,
-    tenant: Tenant = None,
-    fingerprint: Fingerprint = None,
-    text: Text = None,
-    since: Since = None,
-    until: Until = None,
-    reason: Reason = None,
-    yes: Yes = False,
-    database: DatabaseUrl = None,
-    as_json: AsJson = False,
-) -> None:
-    """Put dead letters back into their queues; their attempts start anew."""
-    wanted = chosen(queue, kind, code, tenant, fingerprint, text, since, until)
-    _check(job_ids, all_matching, wanted)
-    with opened(database) as store:
-        if job_ids:
-            revive_these(store, job_ids, reason, as_json=as_json)
-        else:
-            dead = DeadLetters(store)
-            in_bulk(dead, wanted, Bulk("revive", "revived", dead.revive_all), reason, yes=yes, as_json=as_json)
+def _mover(bulk: Bulk, these: Callable[..., None], says: str) -> Callable[..., None]:
+    """The command that moves dead letters: those with the given ids, or all that match the filter."""
 
+    def move(
+        job_ids: JobIds = None,
+        all_matching: AllMatching = False,
+        queue: Queue = None,
+        kind: Kind = None,
+        code: Code = None,
+        tenant: Tenant = None,
+        fingerprint: Fingerprint = None,
+        text: Text = None,
+        since: Since = None,
+        until: Until = None,
+        reason: Reason = None,
+        yes: Yes = False,
+        database: DatabaseUrl = None,
+        as_json: AsJson = False,
+    ) -> None:
+        wanted = chosen(queue, kind, code, tenant, fingerprint, text, since, until)
+        _check(job_ids, all_matching, wanted)
+        with opened(database) as store:
+            if job_ids:
+                these(store, job_ids, reason, as_json=as_json)
+            else:
+                in_bulk(DeadLetters(store), wanted, bulk, reason, yes=yes, as_json=as_json)
 
-def discard(
-    job_ids: JobIds = None,
-    all_matching: AllMatching = False,
-    queue: Queue = None,
-    kind: Kind = None,
-    code: Code = None,
-    tenant: Tenant = None,
-    fingerprint: Fingerprint = None,
-    text: Text = None,
-    since: Since = None,
-    until: Until = None,
-    reason: Reason = None,
-    yes: Yes = False,
-    database: DatabaseUrl = None,
-    as_json: AsJson = False,
-) -> None:
-    """Delete dead letters; their history stays for as long as the journal is kept."""
-    wanted = chosen(queue, kind, code, tenant, fingerprint, text, since, until)
-    _check(job_ids, all_matching, wanted)
-    with opened(database) as store:
-        if job_ids:
-            discard_these(store, job_ids, reason, as_json=as_json)
-        else:
-            dead = DeadLetters(store)
-            in_bulk(dead, wanted, Bulk("discard", "discarded", dead.discard_all), reason, yes=yes, as_json=as_json)
+    move.__doc__ = says
+    return move
 
 
 def _check(job_ids: list[str] | None, all_matching: bool, wanted: DeadFilter) -> None:
@@ -201,3 +179,15 @@ def _group(one: dict[str, Any], now_us: int) -> list[Any]:
         when(one["last_seen_us"], now_us),
         one["technical"],
     ]
+
+
+revive = _mover(
+    Bulk("revive", "revived", DeadLetters.revive_all),
+    revive_these,
+    "Put dead letters back into their queues; their attempts start anew.",
+)
+discard = _mover(
+    Bulk("discard", "discarded", DeadLetters.discard_all),
+    discard_these,
+    "Delete dead letters; their history stays for as long as the journal is kept.",
+)

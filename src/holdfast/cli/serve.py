@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,6 +32,7 @@ from holdfast.cli.state import (
 )
 from holdfast.cli.system_faults import SYSTEM_NOT_STARTED
 from holdfast.cli.systems import chosen
+from holdfast.cli.telemetry import LevelOption, Log, LogLevel, LogOption, logged, traced
 from holdfast.cli.watched import AlertsFile, alert_policy, alerts_of, counted, judging, notices_of
 from holdfast.store import Store
 from holdfast.worker import Worker
@@ -102,6 +103,8 @@ def serve(
             help="Whether /metrics answers without the operator's token.",
         ),
     ] = True,
+    log: LogOption = None,
+    log_level: LevelOption = LogLevel.WARNING,
     database: DatabaseInData = None,
 ) -> None:
     """Serve systems with their jobs, the console, a page for every fault, and the health check, until told to stop.
@@ -131,7 +134,12 @@ def serve(
                 standins=not systems and on_loopback(listener) if standins is None else standins,
                 alone=len(set(systems or [])) == 1,
             )
-            wishes = _Wishes(policy=policy, grace_s=grace if worker else None, public_metrics=public_metrics)
+            wishes = _Wishes(
+                policy=policy,
+                grace_s=grace if worker else None,
+                public_metrics=public_metrics,
+                log=Log(log, log_level),
+            )
             _run(premises, built(names, premises), listener, wishes, token_shown=shown)
     _end()
 
@@ -144,6 +152,7 @@ class _Wishes:
     grace_s: float | None
     """None is no worker."""
     public_metrics: bool
+    log: Log
 
 
 def _run(
@@ -155,7 +164,7 @@ def _run(
 
     console, layout = _laid_out(premises, made, wishes)
     alerts = alerts_of(premises.store, wishes.policy)
-    with running(made), counted(premises.store), judging(alerts):
+    with logged(wishes.log), running(made), traced(os.environ), counted(premises.store), judging(alerts):
         here = None if wishes.grace_s is None else _worker(premises.store, made, alerts, wishes.grace_s)
         serving = Serving(
             front=layout.front,
@@ -166,7 +175,7 @@ def _run(
             ready=lambda: announce(
                 premises, made, layout, works=here is not None, token_shown=token_shown, console_link=console.link
             ),
-            closing=console.close,
+            closing=lambda: _close([console.close, *(system.closing for system in made)]),
         )
         try:
             ended = serving.run()
@@ -182,6 +191,11 @@ def _run(
         if ended is Ended.BROKEN:
             raise WORKER_BROKEN()
     say("Stopped.")
+
+
+def _close(streams: Iterable[Callable[[], None]]) -> None:
+    for close in streams:
+        close()
 
 
 def _laid_out(premises: Premises, made: Sequence[System], wishes: _Wishes) -> tuple[Console, Layout]:

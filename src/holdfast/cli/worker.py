@@ -13,6 +13,7 @@ from holdfast.cli.database import AsJson, DatabaseUrl, explained, opened
 from holdfast.cli.faults import WORKER_BROKEN
 from holdfast.cli.output import note, refuse, say, say_json
 from holdfast.cli.state import ADDRESS_VARIABLE, DEFAULT_DATA, DataFolder
+from holdfast.cli.telemetry import LevelOption, Log, LogForm, LogLevel, LogOption, logged, traced
 from holdfast.cli.watched import AlertsFile, counted
 from holdfast.cli.worker_crew import ModuleCrew, SystemCrew
 from holdfast.policy import PolicyInvalid
@@ -89,6 +90,8 @@ def worker(
         bool, typer.Option("--standins/--no-standins", help="The systems call the stand-ins at that address.")
     ] = False,
     alerts: AlertsFile = None,
+    log: LogOption = None,
+    log_level: LevelOption = LogLevel.WARNING,
     lifeline: Annotated[int | None, typer.Option(hidden=True)] = None,
     database: DatabaseUrl = None,
     as_json: AsJson = False,
@@ -102,7 +105,7 @@ def worker(
     settings = _settings(queue or [])
     with explained():
         crew = (
-            ModuleCrew(where)
+            ModuleCrew(where, data)
             if where is not None
             else SystemCrew(system or [], data, address, standins=standins, alerts=alerts)
         )
@@ -110,13 +113,15 @@ def worker(
     if migrate:
         with opened(database, create=True) as store:
             store.migrate()
+    lines = Log(LogForm.JSON if log is None and as_json else log, log_level)
     if processes > 1:
-        words = [*crew.words(), *_words(settings, lease, grace, as_json=as_json)]
+        words = [*crew.words(), *lines.words(), *_words(settings, lease, grace, as_json=as_json)]
         raise typer.Exit(_keep(words, processes, grace, database))
-    with opened(database, create=True) as store, crew.ready(store) as (handlers, periodic), counted(store):
+    with opened(database, create=True) as store, logged(lines), crew.ready(store) as (handlers, periodic):
         served = _served(handlers, settings)
         here = Worker(store, handlers, queues=served, lease_s=lease, grace_s=grace, periodic=periodic)
-        _attend(store, here, served, _line(lifeline), as_json=as_json)
+        with traced(os.environ), counted(store):
+            _attend(store, here, served, _line(lifeline), as_json=as_json)
 
 
 def _attend(store: Store, here: Worker, served: list[QueueSettings], line: Lifeline | None, *, as_json: bool) -> None:
@@ -133,10 +138,10 @@ def _attend(store: Store, here: Worker, served: list[QueueSettings], line: Lifel
         raise WORKER_BROKEN()
 
 
-def _keep(words: list[str], processes: int, grace_s: float, database: str | None) -> int:
+def _keep(words: list[str], processes: int, grace_s: float, database: str) -> int:
     """Be the parent. The address goes through the environment: everybody can read the words of a process."""
     command = [sys.executable, "-m", "holdfast.cli", "worker", *words]
-    environment = {} if database is None else {ENVIRONMENT_VARIABLE: database}
+    environment = {ENVIRONMENT_VARIABLE: database}
     parent = Processes(
         command, processes, grace_s=grace_s, say=lambda line: note(f"holdfast worker: {line}"), environment=environment
     )

@@ -24,12 +24,13 @@ from holdfast.worker import Handlers, Periodic
 class ModuleCrew:
     """The handlers that a module holds."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, data: Path) -> None:
         self._where = where
+        self._data = data
 
-    def database(self, given: str | None) -> str | None:
-        """The address of the database, as it was given."""
-        return given
+    def database(self, given: str | None) -> str:
+        """The address that was given, or the embedded database in the data folder."""
+        return database_of(self._data, given)
 
     def words(self) -> list[str]:
         """What tells a child process to run the same."""

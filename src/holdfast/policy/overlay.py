@@ -62,7 +62,7 @@ def load_overlay(path: str | os.PathLike[str], catalog: Catalog) -> dict[str, Re
         OverlayInvalid: listing everything that is wrong.
     """
     place = os.fspath(path)
-    document = _document(place)
+    document = read_document(place)
     problems = list(_document_problems(document, catalog))
     if problems:
         raise OverlayInvalid(place, *problems)
@@ -216,7 +216,12 @@ def _suggestion(code: str, catalog: Catalog) -> str:
     return f"did you mean {near[0]}?" if near else "declare it in the catalog, or remove the rule"
 
 
-def _document(place: str) -> Any:
+def read_document(place: str) -> Any:
+    """What a file in TOML or YAML says; nothing of it is checked yet.
+
+    Raises:
+        OverlayInvalid: it cannot be read, is too large, or is not what its name says.
+    """
     reader = _READERS.get(os.path.splitext(place)[1].lower())
     if reader is None:
         raise _unreadable(place, "is neither TOML nor YAML", "name it .toml, .yaml or .yml")

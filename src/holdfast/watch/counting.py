@@ -42,9 +42,16 @@ def _job_ended(meter: Meter, facts: Facts) -> None:
         meter.observe(names.JOB_DURATION, facts.get("queue"), value=took_us / 1_000_000)
 
 
-def _job_finished(meter: Meter, facts: Facts) -> None:
+def _job_over(meter: Meter, facts: Facts) -> int:
+    """It will not be tried again; the retries that it took."""
     _job_ended(meter, facts)
-    if (facts.get("attempt") or 1) > 1:
+    retries = max((facts.get("attempt") or 1) - 1, 0)
+    meter.observe(names.JOB_RETRIES, facts.get("queue"), value=float(retries))
+    return retries
+
+
+def _job_finished(meter: Meter, facts: Facts) -> None:
+    if _job_over(meter, facts):
         meter.count(names.RETRIES_GOOD, "job")
 
 
@@ -55,7 +62,7 @@ def _job_retried(meter: Meter, facts: Facts) -> None:
 
 
 def _job_failed(meter: Meter, facts: Facts) -> None:
-    _job_ended(meter, facts)
+    _job_over(meter, facts)
     meter.count(names.ERRORS, "job", facts.get("code"))
     meter.count(names.JOBS_FAILED, facts.get("queue"), facts.get("code"))
 

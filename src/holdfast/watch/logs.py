@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from holdfast.base import Facts, bus, encode, now_us, utc_text
 from holdfast.catalog import current_context
+from holdfast.catalog.fault import Severity
 from holdfast.watch.redact import redacted
 
 if TYPE_CHECKING:
@@ -23,9 +24,9 @@ QUIET = frozenset({"link.succeeded"})
 """Too many to tell at `info`."""
 WARNED = frozenset({
     "job.retried", "job.reclaimed", "job.settled_late", "job.released", "link.retried", "link.gave_up", "link.rejected",
-    "breaker.opened", "queue.paused",
+    "breaker.opened", "queue.paused", "switch.flipped",
 })  # fmt: skip
-WRONG = frozenset({"job.failed", "worker.trouble"})
+WRONG = frozenset({"job.failed", "worker.trouble", "alert.trouble"})
 _CONTEXT = ("request_id", "trace_id", "span_id")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -74,6 +75,8 @@ def level_of(verb: str, facts: Facts) -> str:
         return {"delivered": "info", "retried": "warning"}.get(str(facts.get("outcome")), "error")
     if verb == "webhook.received":
         return "info" if facts.get("code") is None else "warning"
+    if verb == "alert.fired":
+        return "error" if facts.get("severity") == Severity.CRITICAL else "warning"
     if verb in WRONG:
         return "error"
     return "warning" if verb in WARNED else "debug" if verb in QUIET else "info"

@@ -70,6 +70,7 @@ def _histogram(
 JOB_TRANSITIONS = _counter("job_transitions_total", "What happened to jobs.", "queue", "verb", series_max=600)
 JOBS_FAILED = _counter("jobs_failed_total", "Jobs that failed for good.", "queue", "error_code")
 JOB_DURATION = _histogram("job_processing_duration_seconds", "How long an attempt of a job took.", "queue")
+JOB_RETRIES = _histogram("job_retry_count", "Retries that a job had taken when it ended.", "queue", buckets=RETRIES)
 MANUAL_RETRIES = _counter("manual_retry_total", "Failed jobs that were revived.", "queue")
 QUEUE_DEPTH = _gauge("queue_depth", "Jobs that wait in a queue, due or not; counted up to 10000 a lane.", "queue")
 QUEUE_OLDEST = _gauge(

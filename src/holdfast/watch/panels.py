@@ -111,6 +111,17 @@ def _levels(name: str, title: str, *lines: Line, unit: Unit = Unit.COUNT, rules:
     return Panel(name=name, title=title, chart=Chart.LINES, unit=unit, lines=lines, rules=rules)
 
 
+def _retries(title: str, metric: Metric, *rules: str) -> Panel:
+    return Panel(
+        name="retries",
+        title=title,
+        chart=Chart.DISTRIBUTION,
+        unit=Unit.COUNT,
+        histogram=metric,
+        rules=rules,
+    )
+
+
 def _jobs(*verbs: str) -> Counted:
     return Counted(names.JOB_TRANSITIONS, only=(("verb", verbs),))
 
@@ -130,14 +141,7 @@ WEBHOOKS = Subject(
             Line(title="of the last hour", what=Level(of=names.WEBHOOK_DEAD_LATELY)),
             rules=("webhook_dead_letters_critical", "webhook_dead_letters_warning"),
         ),
-        Panel(
-            name="retries",
-            title="Retries of a delivery",
-            chart=Chart.DISTRIBUTION,
-            unit=Unit.COUNT,
-            histogram=names.DELIVERY_RETRIES,
-            rules=("webhook_retries_warning",),
-        ),
+        _retries("Retries of a delivery", names.DELIVERY_RETRIES, "webhook_retries_warning"),
         _counts(
             "top_errors",
             "Most frequent errors",
@@ -181,7 +185,7 @@ QUEUES = Subject(
         _counts("errors", "Failed jobs by code", Counted(names.JOBS_FAILED), "error_code"),
         _latency(names.JOB_DURATION),
         _levels("dead_letters", "Dead letters", Line(title="{queue}", what=Level(of=names.DEAD_LETTERS), per="queue")),
-        _counts("retries", "Retried jobs", _jobs("retried"), "queue"),
+        _retries("Retries of a job", names.JOB_RETRIES),
         _counts("top_errors", "Most frequent errors", Counted(names.JOBS_FAILED), "error_code", Chart.TABLE),
         _levels("depth", "Waiting jobs", Line(title="{queue}", what=Level(of=names.QUEUE_DEPTH), per="queue")),
         _levels("active", "Jobs at work", Line(title="{queue}", what=Level(of=names.JOBS_ACTIVE), per="queue")),

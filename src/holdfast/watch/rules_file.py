@@ -22,7 +22,7 @@ from math import isfinite
 from typing import Any
 
 from holdfast.catalog.fault import Severity
-from holdfast.policy.overlay import OverlayInvalid, Problem, _document
+from holdfast.policy.overlay import OverlayInvalid, Problem, read_document
 from holdfast.watch.rules import FOR_S_MAX, Rule
 from holdfast.watch.rules_measure import Level, Ratio, Surge, labels_of
 from holdfast.watch.sinks import Sink
@@ -52,7 +52,7 @@ def load_alerts(
     """
     place = os.fspath(path)
     known = os.environ if environment is None else environment
-    document = _document(place)
+    document = read_document(place)
     problems = list(_problems(document, {rule.name: rule for rule in rules}, known))
     if problems:
         raise OverlayInvalid(place, *problems)

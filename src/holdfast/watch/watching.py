@@ -6,12 +6,14 @@ import contextvars
 import os
 import threading
 from collections.abc import Iterable
+from math import inf
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from holdfast.base import bus, monotonic_s
 from holdfast.base.bus import report
 from holdfast.catalog import Failure
+from holdfast.guard import links as links_alive
 from holdfast.store import Store
 from holdfast.watch import names
 from holdfast.watch.flush import BEAT_S, Flusher
@@ -41,7 +43,7 @@ class Watching:
         _watching.add(self)
 
     def watch(self, *links: Link) -> None:
-        """Show the breakers and the budgets of these links too."""
+        """Show the breakers and the budgets of these links too; live ones of this process are shown anyway."""
         self._links.update(links)
 
     def flush(self) -> bool:
@@ -99,12 +101,19 @@ class Watching:
                 told = True
 
     def _look_at_links(self) -> None:
-        for link in list(self._links):
+        levels: dict[str, float] = {}
+        budgets: dict[str, float] = {}
+        # Links may share a name: the one that is worst off is shown.
+        for link in {*self._links, *links_alive()}:
             circuit, purse = link.gate.circuit, link.gate.purse
             if circuit is not None:
-                self.meter.set(names.LINK_BREAKER, link.name, value=names.BREAKER_LEVELS[circuit.state])
+                levels[link.name] = max(names.BREAKER_LEVELS[circuit.state], levels.get(link.name, 0.0))
             if purse is not None:
-                self.meter.set(names.LINK_BUDGET, link.name, value=round(purse.left(monotonic_s()), 1))
+                budgets[link.name] = min(round(purse.left(monotonic_s()), 1), budgets.get(link.name, inf))
+        for name, level in levels.items():
+            self.meter.set(names.LINK_BREAKER, name, value=level)
+        for name, left in budgets.items():
+            self.meter.set(names.LINK_BUDGET, name, value=left)
 
 
 _watching: WeakSet[Watching] = WeakSet()
@@ -116,7 +125,7 @@ def start(store: Store, *, flush_s: float = FLUSH_S, links: Iterable[Link] = ())
     Args:
         store: with the schema in place.
         flush_s: how often the numbers go to the store; so much is lost when the process is killed.
-        links: whose breakers and budgets are shown; more can follow with `watch`.
+        links: whose breakers and budgets are shown besides those of all links that are alive in this process.
     """
     return Watching(store, flush_s=flush_s, links=links)
 

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.base import Json, bus, encode, limits, monotonic_s
 from holdfast.catalog import Failure, continued, enriched
 from holdfast.catalog.core import DEADLINE_EXCEEDED, INTERNAL_ERROR, TRANSACTION_ROLLED_BACK
-from holdfast.catalog.durable import JOB_TIMEOUT, KIND_UNKNOWN
+from holdfast.catalog.durable import JOB_RESULT_INVALID, JOB_TIMEOUT, KIND_UNKNOWN
 from holdfast.lifecycle import Cancel, RetryIn, Snooze
 from holdfast.policy import Breaker, within
 from holdfast.worker import telling
@@ -150,7 +150,9 @@ def _read(handler: Handler | None, error: BaseException) -> Failure:
 
     if isinstance(error, ResultRefused):
         # The work is done: another attempt would do it twice and end the same.
-        return _our_own(error)
+        failure = JOB_RESULT_INVALID()
+        failure.__cause__ = error
+        return failure
     return (DEFAULT_CLASSIFIER if handler is None else handler.classifier).classify(error)
 
 

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
 
 THREAD_IDLE_S = 10.0
+LEFT_BEHIND_MIN = 10
+LEFT_BEHIND_SHARE = 2
+"""So many threads that never returned, for each that may run at once, and the queue rests."""
+
+
+def left_behind_max(concurrency: int) -> int:
+    """With so many threads left behind a crew begins nothing more."""
+    return max(LEFT_BEHIND_MIN, LEFT_BEHIND_SHARE * concurrency)
 
 
 class Crew:
@@ -45,6 +53,7 @@ class Crew:
         self._threads = 0
         self._idle = 0
         self._abandoned = 0
+        self._left_behind_max = left_behind_max(settings.concurrency)
         self._closed = False
 
     @property
@@ -61,6 +70,16 @@ class Crew:
     def starved(self) -> bool:
         """Whether hands are free and nothing is there for them."""
         return not self._waiting and len(self._running) < self.settings.concurrency
+
+    @property
+    def left_behind(self) -> int:
+        """How many threads run a handler that was settled without them."""
+        return self._abandoned
+
+    @property
+    def stuck(self) -> bool:
+        """Whether so many handlers never returned that nothing more is begun here, until some do."""
+        return self._abandoned >= self._left_behind_max
 
     def jobs(self) -> list[Job]:
         """Every job that is held."""
@@ -105,6 +124,8 @@ class Crew:
 
     def _call_hands(self) -> None:
         """Begin what can begin: coroutines at once, and as many hands as the others need; the lock is held."""
+        if self.stuck:
+            return
         self._begin_coroutines()
         room = self.settings.concurrency - len(self._running)
         wanted = sum(not self._is_coroutine(job) for job in islice(self._waiting, max(0, room)))
@@ -129,7 +150,8 @@ class Crew:
             self._loop().call_soon_threadsafe(self._run_on_loop, begun)
 
     def _may_begin(self) -> bool:
-        return bool(self._waiting) and len(self._running) < self.settings.concurrency and not self._closed
+        room = len(self._running) < self.settings.concurrency
+        return bool(self._waiting) and room and not (self._closed or self.stuck)
 
     def _begin(self) -> Job:
         job = self._waiting.popleft()

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from holdfast.base import limits
 from holdfast.catalog import Failure
 from holdfast.catalog.core import DUPLICATE_RECORD
-from holdfast.catalog.durable import JOB_TWIN_EXISTS
+from holdfast.catalog.durable import JOB_NOT_FOUND, JOB_TWIN_EXISTS
 from holdfast.store import Store, Tx
 from holdfast.worker.dead_filter import NEWEST, DeadFilter, Place, place_of, place_text
-from holdfast.worker.dead_moves import Act, Letter, discard, not_dead, pick_one, revive, revive_free, twins_of
+from holdfast.worker.dead_moves import Act, Letter, discard, pick_one, revive, revive_free, twins_of
 from holdfast.worker.queues import wake_workers
 
 T = TypeVar("T")
@@ -83,8 +83,11 @@ class DeadLetters:
             Failure: JOB_NOT_FOUND, also when the job is not dead.
         """
         found = self.store.atomic(lambda tx: tx.records("job.show", id=job_id), write=False)
-        if not found or found[0]["state"] != "failed":
-            raise not_dead(job_id, found[0]["state"] if found else None)
+        if not found:
+            raise JOB_NOT_FOUND(job_id=job_id)
+        state = found[0]["state"]
+        if state != "failed":
+            raise JOB_NOT_FOUND("There is no dead letter with this id: the job is {state}.", job_id=job_id, state=state)
         return found[0]
 
     def history(self, job_id: str) -> Iterator[dict[str, Any]]:
@@ -101,8 +104,8 @@ class DeadLetters:
         """Put one back into its queue; its attempts start anew.
 
         Raises:
-            Failure: JOB_NOT_FOUND, also when the job is not dead; JOB_TWIN_EXISTS when another job with its dedupe
-                key does the work already.
+            Failure: JOB_NOT_FOUND; JOB_NOT_DEAD when it is alive; JOB_TWIN_EXISTS when another job with its dedupe key
+                does the work already.
         """
 
         def phase(tx: Tx) -> str:
@@ -119,7 +122,7 @@ class DeadLetters:
         """Delete one; its history stays in the journal for as long as that is kept.
 
         Raises:
-            Failure: JOB_NOT_FOUND, also when the job is not dead.
+            Failure: JOB_NOT_FOUND; JOB_NOT_DEAD when it is alive.
         """
         self.store.atomic(lambda tx: discard(tx, [pick_one(tx, job_id)], reason))
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from holdfast.base import bus
-from holdfast.catalog import Failure
-from holdfast.catalog.durable import JOB_NOT_FOUND
+from holdfast.catalog.durable import JOB_NOT_DEAD, JOB_NOT_FOUND
 from holdfast.store import Tx
 from holdfast.worker import ledger
 
@@ -35,20 +34,13 @@ def pick_one(tx: Tx, job_id: str) -> Letter:
     """Hold one letter.
 
     Raises:
-        Failure: JOB_NOT_FOUND, also when the job is not dead.
+        Failure: JOB_NOT_FOUND; JOB_NOT_DEAD.
     """
     row = tx.row("dead.pick_one", id=job_id)
     if row is None:
         outcome = tx.row("job.outcome", id=job_id)
-        raise not_dead(job_id, outcome[0] if outcome else None)
+        raise JOB_NOT_FOUND(job_id=job_id) if outcome is None else JOB_NOT_DEAD(job_id=job_id, state=outcome[0])
     return Letter(*row)
-
-
-def not_dead(job_id: str, state: str | None) -> Failure:
-    """There is no such job, or it is alive."""
-    if state is None:
-        return JOB_NOT_FOUND(job_id=job_id)
-    return JOB_NOT_FOUND("There is no dead letter with this id: the job is {state}.", job_id=job_id, state=state)
 
 
 def twins_of(tx: Tx, letters: Sequence[Letter]) -> dict[str, str]:

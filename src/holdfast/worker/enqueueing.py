@@ -6,6 +6,7 @@ Ids are made before the first try, so a commit whose reply was lost is recognise
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from holdfast.base import limits, new_id
@@ -23,13 +24,15 @@ STREAM_ROWS = 250
 """So many rows are prepared while the database takes in those before."""
 
 CHECKED_MAX = 1_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _checked: set[tuple[object, object, object]] = set()
 
 Prepared = tuple[Any, ...]
 """A job as the statement takes it, in the order of `COLUMNS`."""
 COLUMNS = (
     "id", "tenant", "queue", "kind", "priority", "delay_us", "payload", "dedupe_key", "unique_us", "attempts_max",
-    "timeout_us", "trace",
+    "timeout_us", "due_us", "trace",
 )  # fmt: skip
 
 
@@ -58,6 +61,7 @@ def prepared(job: NewJob) -> Prepared:
         None if job.unique_s is None else _us("unique_s", job.unique_s),
         job.attempts,
         None if job.timeout_s is None else _us("timeout_s", job.timeout_s),
+        None if job.due is None else _due_us(job),
         current_context().traceparent or None,
     )
 
@@ -104,11 +108,12 @@ def _lines(rows: Sequence[Prepared], now_us: int) -> Iterator[str]:
 
 
 def _line(row: Prepared, now_us: int) -> str:
-    job_id, tenant, queue, kind, priority, delay_us, payload, _, _, attempts, timeout_us, trace = row
-    lane = "waiting" if delay_us else "ready"
-    text = f"{job_id}\t{tenant}\t{queue}\t{kind}\t{lane}\t{priority}\t{now_us + delay_us}\t{payload}"
+    job_id, tenant, queue, kind, priority, delay_us, payload, _, _, attempts, timeout_us, asked_us, trace = row
+    due_us = now_us + delay_us if asked_us is None else max(asked_us, now_us)
+    lane = "waiting" if due_us > now_us else "ready"
+    text = f"{job_id}\t{tenant}\t{queue}\t{kind}\t{lane}\t{priority}\t{due_us}\t{payload}"
     if "\\" in text or "\n" in text or text.count("\t") != 7 or "\r" in text:
-        parts = (job_id, tenant, queue, kind, lane, str(priority), str(now_us + delay_us), payload)
+        parts = (job_id, tenant, queue, kind, lane, str(priority), str(due_us), payload)
         text = "\t".join([_escaped(part) for part in parts])
     return f"{text}\t{_or_null(attempts)}\t{_or_null(timeout_us)}\t{_or_null(trace)}\t{now_us}\n"
 
@@ -145,6 +150,14 @@ def _check_name(field: str, value: object, *, least: int = 1) -> None:
         )
     if "\0" in value or not (value.isascii() or value == value.encode("utf-8", "replace").decode()):
         raise BAD_REQUEST("{field} holds a character that no database stores: NUL or half a pair.", field=field)
+
+
+def _due_us(job: NewJob) -> int:
+    if not isinstance(job.due, datetime) or job.due.tzinfo is None:
+        raise BAD_REQUEST("{field} is a datetime with a time zone; write datetime(…, tzinfo=UTC).", field="due")
+    if job.delay_s:
+        raise BAD_REQUEST("Give {field} or delay_s, not both.", field="due")
+    return (job.due - _EPOCH) // _MICROSECOND
 
 
 def _us(field: str, seconds: float) -> int:

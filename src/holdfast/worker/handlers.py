@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from holdfast.base import Json
@@ -21,7 +22,7 @@ CONCURRENCY_MAX = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """A function that does one kind of job; it may block or be a coroutine function."""
+    """What is called to do one kind of job; it may block or be a coroutine function."""
 
     kind: str
     function: Callable[[Job], Any]
@@ -130,7 +131,7 @@ class Handlers:
             self._handlers[kind] = Handler(
                 kind=kind,
                 function=function,
-                asynchronous=inspect.iscoroutinefunction(function),
+                asynchronous=_is_asynchronous(function),
                 retry=retry,
                 timeout_s=timeout_s,
                 classifier=classifier,
@@ -174,3 +175,10 @@ class Handlers:
 
     def __len__(self) -> int:
         return len(self._handlers)
+
+
+def _is_asynchronous(function: Callable[[Job], Any]) -> bool:
+    """Whether a call makes a coroutine: also of an object whose `__call__` does, and with arguments filled in."""
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

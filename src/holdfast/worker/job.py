@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from holdfast.base import Json
+from holdfast.base import Json, monotonic_s
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from holdfast.store import Tx
 
 DEFAULT_QUEUE = "default"
@@ -27,6 +29,8 @@ class NewJob:
     """Lower goes first."""
     delay_s: float = 0.0
     """Not before so many seconds from now."""
+    due: datetime | None = None
+    """Not before this time on the database's clock, instead of `delay_s`; it names its zone."""
     dedupe_key: str | None = None
     """While a job with this key is queued, processing or complete, it is returned instead of a second one."""
     unique_s: float | None = None
@@ -75,6 +79,9 @@ class Job:
     tenant: str
     trace: str | None
     worker: str
+    waited_us: int = 0
+    """How long before this claim the first attempt was claimed, by the database's clock."""
+    claimed_s: float = field(default_factory=monotonic_s)
     finishing: bool = False
     """Whether the handler has finished the job inside a transaction of its own, which may not have come through."""
     finished: bool = False
@@ -88,6 +95,11 @@ class Job:
     def held_as(self) -> Held:
         """What a settlement has to name."""
         return self.id, self.token
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long ago the first attempt began, whatever the clocks of the workers say."""
+        return self.waited_us / 1_000_000 + monotonic_s() - self.claimed_s
 
     @property
     def payload(self) -> Json:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base import Json, bus, limits, monotonic_s, now_us, world
+from holdfast.base import Json, bus, limits, monotonic_s, world
 from holdfast.catalog import current_context
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.catalog.durable import JOB_CANCELLED, JOB_NOT_FOUND, JOB_NOT_READY
@@ -55,17 +55,20 @@ class Jobs:
     ) -> Enqueued:
         """Ask for work to be done; it is on disk when this returns, or with the caller's transaction.
 
+        Args:
+            delay_s: not before so many seconds from now.
+            due: not before this time on the database's clock, whatever this machine's own clock says.
+
         Raises:
             Failure: BAD_REQUEST names the field; JOB_PAYLOAD_TOO_LARGE; or the database's own failure.
         """
-        if due is not None:
-            delay_s = _until_s(due, delay_s)
         new = NewJob(
             kind=kind,
             payload=payload,
             queue=queue,
             priority=priority,
             delay_s=delay_s,
+            due=due,
             dedupe_key=dedupe_key,
             unique_s=unique_s,
             attempts=attempts,
@@ -87,7 +90,7 @@ class Jobs:
         Raises:
             Failure: as `enqueue`.
         """
-        if options.get("dedupe_key") is not None or options.get("due") is not None:
+        if options.get("dedupe_key") is not None:
             import asyncio
 
             return await asyncio.to_thread(self.enqueue, kind, payload, **options)
@@ -240,14 +243,6 @@ class Jobs:
         if queue not in self._known_queues:
             self.store.atomic(lambda tx: tx.run("queue.register", name=queue), repeatable=True)
             self._known_queues.add(queue)
-
-
-def _until_s(due: datetime, delay_s: float) -> float:
-    if due.tzinfo is None:
-        raise BAD_REQUEST("{field} has no time zone; write datetime(…, tzinfo=UTC).", field="due")
-    if delay_s:
-        raise BAD_REQUEST("Give {field} or delay_s, not both.", field="due")
-    return max(0.0, due.timestamp() - now_us() / 1_000_000)
 
 
 def _failure_of(code: str, message: str, job_id: str) -> Exception:

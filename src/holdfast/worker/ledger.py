@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.base import SecretLeak, encode, limits
+from holdfast.base import SecretLeak, encode, limits, monotonic_s
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.catalog.durable import JOB_PAYLOAD_TOO_LARGE, WORKER_LOST
 from holdfast.policy import Retry
@@ -47,6 +47,7 @@ def claim(tx: Tx, *, queue: str, worker: str, count: int, lane: str = LANE_READY
     rows = tx.rows("job.claim", queue=queue, owner=worker, count=count, lane=lane)
     if not rows:
         return []
+    now_s = monotonic_s()
     # The order of RETURNING means nothing: put them back in the order of the queue.
     rows.sort(key=_queue_order)
     if tx.engine is Engine.SQLITE:
@@ -67,6 +68,8 @@ def claim(tx: Tx, *, queue: str, worker: str, count: int, lane: str = LANE_READY
             tenant=row[10],
             trace=row[11],
             worker=worker,
+            waited_us=row[9] - row[15],
+            claimed_s=now_s,
             cancelled=row[14] is not None,
         )
         for row in rows
@@ -277,5 +280,6 @@ def _reclaimed(row: tuple[Any, ...], dead_worker: str, rule_of: Callable[[str], 
     if rule is None and job.attempts_max is None:
         # Who has never heard of the kind cannot say how many attempts are enough: its own workers will.
         return Settlement(job=job, verb="reclaim", code=lost.code, delay_us=0, reason=f"worker {dead_worker} was lost")
+    job.waited_us = row[11]
     settlement = failed(job, lost, rule, None, blamed=False)
     return settlement if settlement.verb == "fail" else replace(settlement, verb="reclaim")

@@ -20,7 +20,7 @@ _VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|\b[0-9a-fA-F-]{8,}\b|\d+")
 
 
 class AskedTooOften(Exception):
-    """The handler returned RetryIn from its last attempt."""
+    """The handler returned RetryIn from its last attempt, or for a time that is too late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +68,9 @@ def answered(job: Job, answer: HandlerAnswer, duration_us: int, retry: Retry | N
                 job=job, verb="snooze", delay_us=_us(delay_s), returned=1, reason=reason, duration_us=duration_us
             )
         case RetryIn(delay_s, reason):
-            if job.attempt >= _rule(job, retry).attempts:
-                asked = AskedTooOften(f"the handler asked for another attempt after its last one: {storable(reason)}")
+            refused = _refused(job, _rule(job, retry), delay_s)
+            if refused is not None:
+                asked = AskedTooOften(f"the handler asked for another attempt {refused}: {storable(reason)}")
                 return failed(job, _caused(asked), retry, duration_us, blamed=False)
             return Settlement(job=job, verb="retry", delay_us=_us(delay_s), reason=reason, duration_us=duration_us)
         case Cancel(reason):
@@ -99,7 +100,7 @@ def failed(job: Job, failure: Failure, retry: Retry | None, duration_us: int | N
         whole,
         _judged(failure),
         job.attempt,
-        0.0,
+        job.elapsed_s,
         limits().delay_s_max,
         world().dice,
         code_attempt=counts[failure.code],
@@ -159,6 +160,15 @@ def _rule(job: Job, retry: Retry | None) -> Retry:
     if job.attempts_max is None:
         return whole
     return replace(whole, attempts=job.attempts_max, attempts_unknown=job.attempts_max)
+
+
+def _refused(job: Job, rule: Retry, delay_s: float) -> str | None:
+    """Why the attempt that the handler asks for cannot be; None when it can."""
+    if job.attempt >= rule.attempts:
+        return "after its last one"
+    if rule.within_s is not None and job.elapsed_s + delay_s > rule.within_s:
+        return f"later than {rule.within_s:g} s after the first"
+    return None
 
 
 def _caused(by: Exception) -> Failure:

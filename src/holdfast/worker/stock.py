@@ -68,14 +68,16 @@ class Stock:
     @property
     def hungry(self) -> bool:
         """Whether there is work, and room enough to be worth a claim."""
-        return self.promising and self.crew.load <= self.claim_at
+        return self.promising and self.crew.load <= self.claim_at and not self.crew.stuck
 
     def restless(self, now_s: float) -> bool:
         """Whether a look is worth while: hungry, or another job waits to be tried apart and none is under way."""
-        return self.hungry or (self.alone_more and not self._suspecting(now_s))
+        return self.hungry or (self.alone_more and not self.crew.stuck and not self._suspecting(now_s))
 
     def wants(self, now_s: float) -> list[Want]:
         """Which claims are worth making now."""
+        if self.crew.stuck:
+            return []
         wants = []
         load, name = self.crew.load, self.crew.settings.name
         if load <= self.claim_at and (self.promising or now_s - self.looked_s >= POLL_S):

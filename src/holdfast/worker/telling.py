@@ -47,7 +47,8 @@ def enqueued(made: Sequence[tuple[str, NewJob]], trace: str | None) -> None:
             queue=new.queue,
             kind=new.kind,
             attempt=0,
-            delay_us=int(new.delay_s * 1_000_000),
+            # How far off a time of the day is, only the database's clock could say.
+            delay_us=int(new.delay_s * 1_000_000) if new.due is None else None,
             trace=trace,
         )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.base import bus, monotonic_s, world
 from holdfast.catalog import Failure
+from holdfast.catalog.durable import HANDLERS_STUCK
 from holdfast.store import Store
 from holdfast.worker import ledger
 from holdfast.worker.attempt import Outcome
@@ -61,6 +62,7 @@ class Worker:
         self._grace_s = grace_s
         self._loop = _Loop()
         self._crews = [Crew(settings, handlers, self._done, self._loop.get) for settings in queues]
+        self._stuck: list[Crew] = []
         self._pump = Pump(self._store, self._crews, self._may_write)
         self._heart = Heart(
             self._store,
@@ -163,9 +165,12 @@ class Worker:
 
     def _trouble(self, failure: Failure) -> None:
         """The database failed: what was to be written is kept, and tried again after a moment."""
-        if bus.listeners:
-            bus.tell("worker.trouble", worker=self.id, code=failure.code, technical=failure.technical)
+        self._tell_trouble(failure)
         self._stopping.wait(TROUBLE_S)
+
+    def _tell_trouble(self, failure: Failure, **facts: str) -> None:
+        if bus.listeners:
+            bus.tell("worker.trouble", worker=self.id, code=failure.code, technical=failure.technical, **facts)
 
     def _start_anew(self) -> None:
         """The lease was lost: what is held belongs to others. Take a new identity and begin again."""
@@ -219,10 +224,31 @@ class Worker:
     def _tend(self) -> None:
         for crew in self._crews:
             crew.abandon_overdue()
+        self._relieve([crew for crew in self._crews if crew.stuck])
         self._pump.tend()
+
+    def _relieve(self, stuck: list[Crew]) -> None:
+        """A queue whose handlers never return rests here: what waits is for other workers, and listeners are told."""
+        for crew in stuck:
+            failure = HANDLERS_STUCK(queue=crew.settings.name, count=crew.left_behind)
+            self._release(crew.take_back(), failure.technical)
+            if crew not in self._stuck:
+                self._tell_trouble(failure, queue=crew.settings.name, reason=failure.technical)
+        self._stuck = stuck
 
     def _done(self, job: Job, outcome: Outcome) -> None:
         self._pump.done(job, outcome)
+
+
+def _new_loop() -> AbstractEventLoop:
+    """uvloop's where it is installed: coroutines that call others over the network then cost a third less."""
+    import asyncio
+
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 class _Loop:
@@ -235,11 +261,9 @@ class _Loop:
         self._thread: threading.Thread | None = None
 
     def get(self) -> AbstractEventLoop:
-        import asyncio
-
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop = _new_loop()
                 self._thread = threading.Thread(target=self._run, args=(self._loop,), name="holdfast-loop", daemon=True)
                 self._thread.start()
             return self._loop

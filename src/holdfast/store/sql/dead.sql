@@ -79,7 +79,7 @@ SELECT dead.id, twin.id FROM job AS dead
 -- (The state is written so that no partial index fits: this is a look-up by id.)
 UPDATE job
    SET state = 'queued', lane = 'ready', token = token + 1, due_us = {now_us}, attempt_count = 0, pardon_count = 0,
-       code_counts = NULL, manual_retry_count = manual_retry_count + 1, failed_us = NULL,
+       code_counts = NULL, manual_retry_count = manual_retry_count + 1, started_us = NULL, failed_us = NULL,
        unique_key = CASE WHEN unique_until_us <= {now_us} THEN NULL ELSE dedupe_key END,
        error_code = NULL, error_message = NULL, error_technical = NULL, fingerprint = NULL
  WHERE id {among: ids} AND state || '' = 'failed'

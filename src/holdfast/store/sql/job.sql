@@ -2,23 +2,26 @@
 -- sub-select keep them so, and a test of the plans guards it.
 
 -- name: enqueue
+-- A time that was given as such is the database's; one that is over counts as now, so that nobody jumps the queue.
 -- A row whose unique key is taken is left out; so is one that was inserted before under the same id.
 INSERT INTO job (id, tenant, queue, kind, lane, priority, due_us, payload, dedupe_key, unique_key, unique_until_us,
                  attempts_max, timeout_us, trace, created_us)
 SELECT given.id, given.tenant, given.queue, given.kind,
-       CASE WHEN given.delay_us > 0 THEN 'waiting' ELSE 'ready' END,
-       given.priority, {now_us} + given.delay_us, given.payload, given.dedupe_key, given.dedupe_key,
+       CASE WHEN given.delay_us > 0 OR given.due_us > {now_us} THEN 'waiting' ELSE 'ready' END,
+       given.priority, CASE WHEN given.due_us > {now_us} THEN given.due_us ELSE {now_us} + given.delay_us END, given.payload, given.dedupe_key, given.dedupe_key,
        CASE WHEN given.unique_us IS NULL THEN NULL ELSE {now_us} + given.unique_us END,
        given.attempts_max, given.timeout_us, given.trace, {now_us}
-  FROM {given: id text, tenant text, queue text, kind text, priority smallint, delay_us bigint, payload text, dedupe_key text, unique_us bigint, attempts_max integer, timeout_us bigint, trace text}
+  FROM {given: id text, tenant text, queue text, kind text, priority smallint, delay_us bigint, payload text, dedupe_key text, unique_us bigint, attempts_max integer, timeout_us bigint, due_us bigint, trace text}
  WHERE true
 ON CONFLICT DO NOTHING;
 
 -- name: enqueue_one
 -- One job without a dedupe key, in one round trip.
 INSERT INTO job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max, timeout_us, trace, created_us)
-VALUES (:id, :tenant, :queue, :kind, CASE WHEN CAST(:delay_us AS BIGINT) > 0 THEN 'waiting' ELSE 'ready' END,
-        :priority, {now_us} + CAST(:delay_us AS BIGINT), :payload, :attempts_max, :timeout_us, :trace, {now_us})
+VALUES (:id, :tenant, :queue, :kind,
+        CASE WHEN CAST(:delay_us AS BIGINT) > 0 OR CAST(:due_us AS BIGINT) > {now_us} THEN 'waiting' ELSE 'ready' END,
+        :priority,
+        CASE WHEN CAST(:due_us AS BIGINT) > {now_us} THEN :due_us ELSE {now_us} + CAST(:delay_us AS BIGINT) END, :payload, :attempts_max, :timeout_us, :trace, {now_us})
 ON CONFLICT (id) DO NOTHING;
 
 -- name: stream
@@ -49,7 +52,7 @@ UPDATE job
         ORDER BY priority, due_us, id LIMIT :count
         /* postgresql: FOR UPDATE SKIP LOCKED )) */ /* sqlite: ) */
 RETURNING id, token, kind, payload, attempt_count, pardon_count, attempts_max, code_counts, timeout_us,
-          last_attempt_us, tenant, trace, priority, due_us, cancel_us
+          last_attempt_us, tenant, trace, priority, due_us, cancel_us, started_us
 /* postgresql: ), noted AS (
   INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker)
   SELECT claimed.last_attempt_us, claimed.id, 'claimed', :queue, claimed.kind, claimed.attempt_count, :owner FROM claimed
@@ -109,11 +112,13 @@ SELECT id, token - 1 FROM job WHERE id {among: ids} AND state || '' = 'complete'
 
 -- name: retry
 -- Back to the queue with a later due time: retry, snooze, release and reclaim differ in what they give back.
--- That somebody asked to stop stays true: whoever claims the job next is told.
+-- That somebody asked to stop stays true: whoever claims the job next is told. The first attempt, given back, has never
+-- been: the time of a job begins with the next one.
 UPDATE job
    SET state = 'queued', token = token + 1, due_us = {now_us} + :delay_us, lease_owner = NULL,
        lane = CASE WHEN :delay_us > 0 THEN 'waiting' WHEN pardon_count + :pardoned > 0 THEN 'alone' ELSE 'ready' END,
-       attempt_count = attempt_count - :returned, pardon_count = pardon_count + :pardoned,
+       attempt_count = attempt_count - :returned, started_us = CASE WHEN attempt_count > :returned THEN started_us END,
+       pardon_count = pardon_count + :pardoned,
        code_counts = COALESCE(:code_counts, code_counts)
  WHERE id = :id AND token = :token AND state = 'processing'
 RETURNING id;
@@ -139,7 +144,8 @@ SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_c
 
 -- name: abandoned
 -- What somebody is settling this very moment is left for the next sweep: nobody waits for a transaction that stands still.
-SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_counts, last_attempt_us, tenant, lane
+SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_counts, last_attempt_us, tenant, lane,
+       {now_us} - started_us
   FROM job WHERE lease_owner = :owner ORDER BY id /* postgresql: FOR UPDATE SKIP LOCKED */;
 
 -- name: cancel_queued
