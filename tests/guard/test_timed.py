@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import queue
 import threading
 import weakref
 from contextvars import ContextVar
@@ -125,11 +126,11 @@ def test_a_call_that_was_not_started_is_no_answer_of_the_callee(hung: Hung) -> N
 
 
 def test_an_interrupted_wait_counts_as_left_behind(hung: Hung, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(timed.SimpleQueue):  # type: ignore[type-arg]
+    class Interrupted(queue.SimpleQueue):  # type: ignore[type-arg]
         def get(self, block: bool = True, timeout: float | None = None) -> Any:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(timed, "SimpleQueue", Interrupted)
+    monkeypatch.setattr(queue, "SimpleQueue", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         call_within(60, hung)
     assert timed._left_behind == 1

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from holdfast.lifecycle import BreakerState
 from holdfast.policy import Breaker, Circuit, Rejected
-from holdfast.policy.breaker import SLICES
+from holdfast.policy.breaker import SLICES, STRIDE_MAX
 
 CLOSED, OPEN, HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN
 
@@ -54,6 +55,63 @@ def test_every_call_of_the_window_is_counted_and_none_older_than_the_window_and_
         possible = [ok for at_s, ok in history if at_s > now_s - WINDOW_S * (1 + 1 / SLICES)]
         assert len(certain) <= counted["calls"] <= len(possible)
         assert certain.count(False) <= counted["failures"] <= possible.count(False)
+
+
+def count(circuit: Circuit, now_s: float, *, good: bool) -> None:
+    """As the guard does it: good calls without a lock, and with a clock only when it is time to look."""
+    if good:
+        circuit.good += 1
+        if circuit.good >= circuit.look_at:
+            circuit.look(now_s)
+    else:
+        circuit.fail(now_s, circuit.ticket)
+
+
+paces = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.0001, 0.25, 1.0, 9.75, 30.0]), st.booleans(), st.integers(1, 70)), max_size=25
+)
+
+
+@given(paces)
+def test_calls_that_the_guard_counts_are_never_missed_and_few_count_too_long(
+    steps: list[tuple[float, bool, int]],
+) -> None:
+    circuit = Circuit(Breaker(calls_min=10**9, window_s=WINDOW_S))
+    history: list[tuple[float, bool]] = []
+    now_s = 0.0
+    for pause_s, good, times in steps:
+        for _ in range(times):
+            now_s += pause_s
+            count(circuit, now_s, good=good)
+            history.append((now_s, good))
+        counted = circuit.counts(now_s)
+        certain = [ok for at_s, ok in history if at_s > now_s - WINDOW_S]
+        possible = [ok for at_s, ok in history if at_s > now_s - WINDOW_S * (1 + 1 / SLICES)]
+        assert len(certain) <= counted["calls"] < len(possible) + STRIDE_MAX
+        assert certain.count(False) <= counted["failures"] <= possible.count(False)
+
+
+@given(st.lists(st.tuples(st.integers(1, 60), st.booleans()), max_size=80))
+def test_calls_that_come_slowly_are_counted_to_the_point(steps: list[tuple[int, bool]]) -> None:
+    guarded, told = (Circuit(Breaker(calls_min=10**9, window_s=WINDOW_S)) for _ in range(2))
+    now_s = 0.0
+    for quarters, good in steps:
+        now_s += quarters / 4
+        count(guarded, now_s, good=good)
+        call(told, now_s, good=good)
+        assert guarded.counts(now_s) == told.counts(now_s)
+
+
+def test_the_clock_is_read_for_few_of_many_fast_calls() -> None:
+    circuit = Circuit(Breaker())
+    looks = 0
+    for number in range(3_200):
+        circuit.good += 1
+        if circuit.good >= circuit.look_at:
+            looks += 1
+            circuit.look(number / 100_000)
+    assert looks == pytest.approx(3_200 / STRIDE_MAX, abs=10)
+    assert circuit.counts(0.032) == {"failures": 0, "calls": 3_200}
 
 
 @given(events)

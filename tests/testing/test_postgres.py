@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from holdfast.base import REAL
-from holdfast.testing import postgres_shared
+from holdfast.testing import shared_server
 from holdfast.testing.postgres import PostgresServer, multi_host_dsn
 from holdfast.testing.postgres_files import PostgresBroken, PostgresMissing, _linked, find_programs
 from holdfast.testing.postgres_shared import shared_postgres
@@ -260,7 +260,7 @@ def test_a_shared_server_outlives_the_user_that_started_it_and_ends_with_the_las
         with shared_postgres(tmp_path) as address:
             assert address.execute("SHOW data_directory") == [(data,)]
     folder = tmp_path / "shared-postgres"
-    wait_until(lambda: not postgres_shared._guarded(folder), within_s=20, what="the guardian has ended")
+    wait_until(lambda: not shared_server._guarded(folder), within_s=20, what="the guardian has ended")
     assert living_in(Path(data).parent) == []
 
 

@@ -1,12 +1,25 @@
 """Everything non-deterministic or bounded comes through here: clock, sleep, random, ids, JSON, limits, secrets."""
 
+from typing import TYPE_CHECKING
+
 from holdfast.base.bus import Facts, bus
-from holdfast.base.codec import CodecError, Json, canonical, decode, digest, encode, utc_text
-from holdfast.base.ids import id_time_us, new_id, prefixed_id
+from holdfast.base.lazy import lazily
 from holdfast.base.limits import LimitInvalid, Limits
 from holdfast.base.plain import plain
 from holdfast.base.secret import MASK, Private, Secret, SecretLeak
 from holdfast.base.world import REAL, World, limits, monotonic_s, now_us, replaced, world
+
+if TYPE_CHECKING:
+    from holdfast.base.codec import CodecError, Json, canonical, decode, digest, encode, utc_text
+    from holdfast.base.ids import id_time_us, new_id, prefixed_id
+
+# A guarded call writes no JSON and makes no ids: loaded when first used.
+__getattr__ = lazily(
+    __name__,
+    globals(),
+    dict.fromkeys(("CodecError", "Json", "canonical", "decode", "digest", "encode", "utc_text"), "holdfast.base.codec")
+    | dict.fromkeys(("id_time_us", "new_id", "prefixed_id"), "holdfast.base.ids"),
+)
 
 __all__ = [
     "MASK",

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from math import isfinite
+from typing import TYPE_CHECKING
 
-from holdfast.base.codec import Json, json_form
 from holdfast.base.secret import MASK, Private, Secret
 from holdfast.base.world import limits
+
+if TYPE_CHECKING:
+    from holdfast.base.codec import Json
 
 MORE = "…"
 INT_BITS_MAX = 2_048
@@ -57,6 +60,8 @@ class _Walk:
             return self._array(value, depth)
         if isinstance(value, Set):
             return sorted(self._array(value, depth), key=lambda said: (str(said), type(said).__name__))
+        from holdfast.base.codec import json_form  # loaded by the first value that JSON does not know
+
         return self.say(json_form(value), depth)
 
     def _object(self, items: Iterable[tuple[object, object]], depth: int) -> dict[str, Json]:

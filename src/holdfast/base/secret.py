@@ -6,7 +6,6 @@ should read: dialects leave it out of every body.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeVar, final
 
 T = TypeVar("T")
@@ -72,11 +71,28 @@ class Secret:
 
 
 @final
-@dataclass(frozen=True, slots=True, repr=False)
 class Private(Generic[T]):
     """A detail for the log only: kept on the failure, left out of every error body and of its own text."""
 
-    value: T
+    # Written by hand: every import of Holdfast pays for it, and making a dataclass takes a millisecond.
+    __slots__ = ("_value",)
+    __match_args__ = ("value",)
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+
+    @property
+    def value(self) -> T:
+        return self._value
+
+    def __eq__(self, other: object) -> bool:
+        return self._value == other._value if isinstance(other, Private) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((Private, self._value))
 
     def __repr__(self) -> str:
         return "Private(…)"
+
+    def __reduce__(self) -> tuple[Any, tuple[T]]:
+        return Private, (self._value,)

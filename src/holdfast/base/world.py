@@ -27,10 +27,16 @@ async def _pause(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
-def _dice() -> float:
-    import random  # loaded at the first jitter: it pulls in the hash library
+_draw: Callable[[], float] | None = None
 
-    return random.random()  # noqa: S311 - jitter, not a secret
+
+def _dice() -> float:
+    global _draw
+    if _draw is None:
+        import random  # loaded at the first jitter: it pulls in the hash library
+
+        _draw = random.random  # jitter, not a secret
+    return _draw()
 
 
 _REAL_TICKS = Ticks()

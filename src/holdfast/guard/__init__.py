@@ -4,19 +4,21 @@ from typing import TYPE_CHECKING
 
 from holdfast.base.lazy import lazily
 from holdfast.guard.attempts import Attempt, Attempts
-from holdfast.guard.events import LinkEvent, LinkVerb, Listener
 from holdfast.guard.key import current_key, under_key
 from holdfast.guard.link import Keyed, Link
+from holdfast.guard.live import links
 from holdfast.guard.stamp import Stamp, stamp_of
 
 if TYPE_CHECKING:
+    from holdfast.guard.events import LinkEvent, LinkVerb, Listener
     from holdfast.guard.idempotency import Answer, Answered, Keys, request_hash
 
-# Calls without keys need none of this: loaded when first used.
+# Calls without keys and listeners need none of this: loaded when first used.
 __getattr__ = lazily(
     __name__,
     globals(),
-    dict.fromkeys(("Answer", "Answered", "Keys", "request_hash"), "holdfast.guard.idempotency"),
+    dict.fromkeys(("Answer", "Answered", "Keys", "request_hash"), "holdfast.guard.idempotency")
+    | dict.fromkeys(("LinkEvent", "LinkVerb", "Listener"), "holdfast.guard.events"),
 )
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "Listener",
     "Stamp",
     "current_key",
+    "links",
     "request_hash",
     "stamp_of",
     "under_key",

@@ -16,7 +16,8 @@ from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base import monotonic_s, world
+from holdfast.base.bus import bus
+from holdfast.base.world import monotonic_s, world
 from holdfast.guard import stamp
 from holdfast.guard.key import under_key
 from holdfast.guard.recovery import Recovery
@@ -84,6 +85,7 @@ class Attempts:
     """The attempts of one operation; at most one is open at a time."""
 
     __slots__ = (
+        "_began_s",
         "_delay_s",
         "_done",
         "_end_s",
@@ -103,6 +105,7 @@ class Attempts:
         self._recovery: Recovery | None = None
         self._seed = (stamp.latest, monotonic_s() if link.clocked else None)
         self._failed: Exception | None = None
+        self._began_s: float | None = None
         self._ticket: int | None = None
         self._number = 0
         self._delay_s = 0.0
@@ -152,11 +155,17 @@ class Attempts:
         """Ask the gate for this attempt."""
         with within(self._left_s()):
             at_s = deadline_at()
+        gate = self._link.gate
         try:
-            self._ticket = self._link.gate.admit(None if at_s == inf else at_s, self._recovery, self._failed)
+            if self._recovery is None and gate.circuit is not None:
+                shut_s = gate.circuit.shut_for_s(monotonic_s())
+                if shut_s > 0:
+                    raise gate.shut(shut_s)
+            self._ticket = gate.admit(None if at_s == inf else at_s, self._recovery, self._failed)
         except BaseException:
             self._end()
             raise
+        self._began_s = monotonic_s() if bus.listeners else None
 
     def settle(self, error: BaseException | None) -> bool:
         """Take note of how the attempt ended; True swallows the exception because another attempt follows."""
@@ -172,7 +181,7 @@ class Attempts:
             mark, started_s = self._seed
             self._recovery = Recovery(self._link, self._key is not None, mark, started_s)
         with within(self._left_s()):
-            delay_s = self._recovery.delay_s(error, self._ticket)
+            delay_s = self._recovery.delay_s(error, self._ticket, self._began_s)
         if delay_s is None:
             self._end()
             return False
@@ -186,7 +195,7 @@ class Attempts:
         circuit = self._link.gate.circuit
         if circuit is not None:
             circuit.succeed(monotonic_s(), self._ticket)
-        self._link.settle_success(self._recovery)
+        self._link.settle_success(self._recovery, self._began_s)
         self._end()
 
     def _end(self) -> None:

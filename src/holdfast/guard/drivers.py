@@ -11,7 +11,8 @@ from math import inf
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base import monotonic_s, world
+from holdfast.base.bus import bus
+from holdfast.base.world import monotonic_s, world
 from holdfast.guard import stamp
 from holdfast.guard.recovery import Recovery
 from holdfast.guard.timed import await_within, call_within
@@ -30,13 +31,18 @@ def guard_sync(link: Link, function: Callable[..., Any], *, keyed: bool) -> Call
     def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: C901 - split up, every call would pay for it
         mark = stamp.latest
         started_s = monotonic_s() if clocked else None
-        recovery = failed = None
+        ticket = recovery = failed = None
+        # Outside the block below, which everything that is raised inside has to be taken through.
+        if circuit is not None and (ticket := circuit.ticket) is None:
+            clock_s = world().monotonic_s
+            if (shut_s := circuit.shut_for_s(clock_s())) > 0:
+                raise gate.shut(shut_s)
         try:
             while True:
-                ticket = None
                 at_s = deadline_at()
-                if narrow or at_s is not None or (circuit is not None and (ticket := circuit.ticket) is None):
+                if narrow or at_s is not None or (ticket is None and circuit is not None):
                     ticket = gate.admit(at_s, recovery, failed)
+                began_s = monotonic_s() if bus.listeners else None
                 try:
                     if limit_s is None:
                         result = function(*args, **kwargs)
@@ -49,15 +55,14 @@ def guard_sync(link: Link, function: Callable[..., Any], *, keyed: bool) -> Call
                     raise
                 else:
                     if circuit is not None:
-                        now_s = world().monotonic_s()
-                        if ticket != circuit.ticket:
-                            circuit.succeed(now_s, ticket)
+                        if ticket is circuit.ticket:  # the very one that is free now: it has been closed all the time
+                            circuit.good = good = circuit.good + 1
+                            if good >= circuit.look_at:
+                                circuit.look(monotonic_s())
                         else:
-                            if now_s >= circuit.slice_end_s:
-                                circuit.roll(now_s)
-                            circuit.good += 1
-                    if narrow or listeners:
-                        link.settle_success(recovery)
+                            circuit.succeed(monotonic_s(), ticket)
+                    if narrow or listeners or began_s is not None:
+                        link.settle_success(recovery, began_s)
                     if result.__class__ is CoroutineType:
                         refuse_coroutine(function, result)
                     return result
@@ -65,11 +70,13 @@ def guard_sync(link: Link, function: Callable[..., Any], *, keyed: bool) -> Call
                     gate.leave()
                 if recovery is None:
                     recovery = Recovery(link, keyed, mark, started_s)
-                delay_s = recovery.delay_s(failed, ticket)
+                delay_s = recovery.delay_s(failed, ticket, began_s)
                 if delay_s is None:
                     raise failed
                 if delay_s > 0:
                     world().sleep(delay_s)
+                if circuit is not None:
+                    ticket = circuit.ticket
         finally:
             # The exception's traceback holds this frame: without this the two would keep each other alive.
             recovery = failed = None
@@ -86,13 +93,18 @@ def guard_async(link: Link, function: Callable[..., Awaitable[Any]], *, keyed: b
     async def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: C901 - split up, every call would pay for it
         mark = stamp.latest
         started_s = monotonic_s() if clocked else None
-        recovery = failed = None
+        ticket = recovery = failed = None
+        # Outside the block below, which everything that is raised inside has to be taken through.
+        if circuit is not None and (ticket := circuit.ticket) is None:
+            clock_s = world().monotonic_s
+            if (shut_s := circuit.shut_for_s(clock_s())) > 0:
+                raise gate.shut(shut_s)
         try:
             while True:
-                ticket = None
                 at_s = deadline_at()
-                if narrow or at_s is not None or (circuit is not None and (ticket := circuit.ticket) is None):
+                if narrow or at_s is not None or (ticket is None and circuit is not None):
                     ticket = gate.admit(at_s, recovery, failed)
+                began_s = monotonic_s() if bus.listeners else None
                 try:
                     if limit_s is None and at_s is None:
                         result = await function(*args, **kwargs)
@@ -105,25 +117,26 @@ def guard_async(link: Link, function: Callable[..., Awaitable[Any]], *, keyed: b
                     raise
                 else:
                     if circuit is not None:
-                        now_s = world().monotonic_s()
-                        if ticket != circuit.ticket:
-                            circuit.succeed(now_s, ticket)
+                        if ticket is circuit.ticket:  # the very one that is free now: it has been closed all the time
+                            circuit.good = good = circuit.good + 1
+                            if good >= circuit.look_at:
+                                circuit.look(monotonic_s())
                         else:
-                            if now_s >= circuit.slice_end_s:
-                                circuit.roll(now_s)
-                            circuit.good += 1
-                    if narrow or listeners:
-                        link.settle_success(recovery)
+                            circuit.succeed(monotonic_s(), ticket)
+                    if narrow or listeners or began_s is not None:
+                        link.settle_success(recovery, began_s)
                     return result
                 if narrow:
                     gate.leave()
                 if recovery is None:
                     recovery = Recovery(link, keyed, mark, started_s)
-                delay_s = recovery.delay_s(failed, ticket)
+                delay_s = recovery.delay_s(failed, ticket, began_s)
                 if delay_s is None:
                     raise failed
                 if delay_s > 0:
                     await world().pause(delay_s)
+                if circuit is not None:
+                    ticket = circuit.ticket
         finally:
             # The exception's traceback holds this frame: without this the two would keep each other alive.
             recovery = failed = None

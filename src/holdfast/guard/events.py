@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from holdfast.base.bus import report
-from holdfast.catalog import Failure
+from holdfast.catalog.failure import Failure
 from holdfast.lifecycle import Stop
 
 

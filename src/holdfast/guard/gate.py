@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.base import monotonic_s
-from holdfast.catalog import Failure
+from holdfast.base.bus import bus
+from holdfast.base.world import monotonic_s
 from holdfast.catalog.core import BREAKER_OPEN, CONCURRENCY_EXCEEDED, DEADLINE_EXCEEDED, RATE_LIMIT_EXCEEDED
-from holdfast.guard.events import LinkEvent, LinkVerb, Listener, tell
-from holdfast.guard.stamp import refused
-from holdfast.guard.timed import Crowded
+from holdfast.catalog.failure import Failure, occurred
+from holdfast.guard.stamp import Stamp, refused
+from holdfast.guard.telling import REJECTED, breaker_told, tell
 from holdfast.lifecycle import Stop
-from holdfast.policy.breaker import Breaker, Circuit, Rejected
-from holdfast.policy.budget import Budget, Purse
-from holdfast.policy.rate_limit import Bucket, Concurrency, RateLimit, Slots
 
 if TYPE_CHECKING:
+    from holdfast.catalog.fault import Fault
+    from holdfast.guard.events import Listener
     from holdfast.guard.recovery import Recovery
+    from holdfast.policy.breaker import Breaker, Circuit
+    from holdfast.policy.budget import Budget, Purse
+    from holdfast.policy.rate_limit import Bucket, Concurrency, RateLimit, Slots
 
 _REASONS = {
     BREAKER_OPEN.code: Stop.BREAKER_OPEN,
@@ -29,10 +31,14 @@ _REASONS = {
 CALLS_PER_LOOK = 64
 
 
+class Crowded(Failure):
+    """Too many calls that ran out of time are still running; the callee was not asked."""
+
+
 class Gate:
     """What one link remembers in this process between its calls."""
 
-    __slots__ = ("bucket", "circuit", "link", "listeners", "purse", "slots")
+    __slots__ = ("_open", "bucket", "circuit", "link", "listeners", "purse", "slots")
 
     def __init__(
         self,
@@ -46,10 +52,11 @@ class Gate:
     ) -> None:
         self.link = link
         self.listeners = listeners
-        self.circuit = None if breaker is None else Circuit(breaker)
-        self.bucket = None if rate is None else Bucket(rate)
-        self.slots = None if concurrency is None else Slots(concurrency)
-        self.purse = None if budget is None else Purse(budget)
+        self.circuit = None if breaker is None else _circuit(breaker, link)
+        self.bucket = None if rate is None else _bucket(rate)
+        self.slots = None if concurrency is None else _slots(concurrency)
+        self.purse = None if budget is None else _purse(budget)
+        self._open = Stamp(link, BREAKER_OPEN.code, 0, Stop.BREAKER_OPEN, 0)
 
     @property
     def narrow(self) -> bool:
@@ -63,30 +70,35 @@ class Gate:
             Failure: a first attempt is refused; the failure carries the time to wait.
             Exception: a later attempt is refused: what the earlier one raised, stamped with the reason.
         """
-        circuit = self.circuit
-        if circuit is not None and recovery is None:
-            shut_s = circuit.shut_for_s(monotonic_s())
-            if shut_s > 0:
-                raise self._rejected(BREAKER_OPEN(link=self.link, retry_after_s=shut_s))
         entered = self._enter(deadline_at_s, first=recovery is None)
         if not isinstance(entered, Failure):
             return entered
         try:
             if recovery is None or failed is None:
                 raise self._rejected(entered)
-            recovery.give_up(failed, _REASONS[entered.code])
+            recovery.give_up(failed, _REASONS[entered.code], attempted=False)
             raise failed
         finally:
             # The exception's traceback holds this frame: without this the two would keep each other alive.
             entered = failed = None
 
+    def shut(self, shut_s: float) -> Failure:
+        """The refusal of a breaker that stays open for so long; an outage makes many, so it costs little."""
+        refusal = occurred(BREAKER_OPEN, {"link": self.link}, shut_s)
+        refusal.__holdfast__ = self._open
+        if self.listeners or bus.listeners:
+            self._tell_rejected(refusal, Stop.BREAKER_OPEN)
+        return refusal
+
     def _rejected(self, refusal: Failure) -> Failure:
         reason = _REASONS[refusal.fault.code]
         refused(refusal, self.link, reason)
-        if self.listeners:
-            event = LinkEvent(verb=LinkVerb.REJECTED, link=self.link, attempt=0, failure=refusal, reason=reason)
-            tell(self.listeners, event)
+        if self.listeners or bus.listeners:
+            self._tell_rejected(refusal, reason)
         return refusal
+
+    def _tell_rejected(self, refusal: Failure, reason: Stop) -> None:
+        tell(self.listeners, REJECTED, self.link, 0, code=refusal.fault.code, failure=refusal, reason=reason)
 
     def _enter(self, deadline_at_s: float | None, *, first: bool) -> int | Failure | None:
         """The ticket, or the refusal; a refusal is returned because raising it more than once is slow."""
@@ -97,12 +109,12 @@ class Gate:
         ticket = None
         if self.circuit is not None and (ticket := self.circuit.ticket) is None:
             answer = self.circuit.admit(monotonic_s())
-            if isinstance(answer, Rejected):
+            if not isinstance(answer, int):
                 return BREAKER_OPEN(link=self.link, retry_after_s=answer.retry_after_s)
             ticket = answer
         refusal = self._full()
         if refusal is not None:
-            self._forget(ticket)
+            self.forget(ticket)
             return refusal
         if first and self.purse is not None:
             self._deposit(self.purse)
@@ -129,31 +141,57 @@ class Gate:
                 return RATE_LIMIT_EXCEEDED(link=self.link, retry_after_s=full.retry_after_s, **facts)
         return None
 
-    def _forget(self, ticket: int | None) -> None:
-        if self.circuit is not None:
-            self.circuit.release(ticket)
-
     def leave(self) -> None:
         """Give the place back, however the call ended."""
         if self.slots is not None:
             self.slots.leave()
 
-    def report(self, failure: Failure, ticket: int | None) -> None:
+    def report(self, fault: Fault, ticket: int | None) -> None:
         """Tell the breaker about a failed call; a refusal that is the caller's fault counts as an answer."""
         if self.circuit is None:
             return
-        if isinstance(failure, Crowded):
-            self.circuit.release(ticket)  # the callee was never asked
-        elif self.circuit.breaker.blames(failure):
+        if self.circuit.breaker.blames_kind(fault):
             self.circuit.fail(monotonic_s(), ticket)
         else:
             self.circuit.succeed(monotonic_s(), ticket)
 
+    def forget(self, ticket: int | None) -> None:
+        """The callee was never asked, or nothing is known of its answer."""
+        if self.circuit is not None:
+            self.circuit.release(ticket)
+
     def abandon(self, ticket: int | None) -> None:
         """The call was cancelled: nothing is known about the callee, and the place is free again."""
-        self._forget(ticket)
+        self.forget(ticket)
         self.leave()
 
     def affords_retry(self) -> bool:
         """Whether the budget has a retry left; it is spent by asking."""
         return self.purse is None or self.purse.withdraw(monotonic_s())
+
+
+# Few links have these: their modules are loaded by the first that does.
+
+
+def _circuit(breaker: Breaker, link: str) -> Circuit:
+    from holdfast.policy.breaker import Circuit
+
+    return Circuit(breaker, breaker_told(link))
+
+
+def _bucket(rate: RateLimit) -> Bucket:
+    from holdfast.policy.rate_limit import Bucket
+
+    return Bucket(rate)
+
+
+def _slots(concurrency: Concurrency) -> Slots:
+    from holdfast.policy.rate_limit import Slots
+
+    return Slots(concurrency)
+
+
+def _purse(budget: Budget) -> Purse:
+    from holdfast.policy.budget import Purse
+
+    return Purse(budget)

@@ -14,21 +14,28 @@ import functools
 import inspect
 from collections.abc import Callable
 from math import inf, isfinite
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from holdfast.base.bus import bus
+from holdfast.base.world import monotonic_s
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
 from holdfast.guard.attempts import Attempts
 from holdfast.guard.drivers import guard_async, guard_sync
-from holdfast.guard.events import LinkEvent, LinkVerb, Listener, tell
 from holdfast.guard.gate import Gate
 from holdfast.guard.key import checked_key, under_key
-from holdfast.guard.recovery import Recovery
+from holdfast.guard.live import enlist
+from holdfast.guard.telling import SUCCEEDED, tell
 from holdfast.policy.backoff import PolicyInvalid
-from holdfast.policy.breaker import Breaker
-from holdfast.policy.budget import Budget
 from holdfast.policy.deadline import within
-from holdfast.policy.rate_limit import Concurrency, RateLimit
-from holdfast.policy.retry import Retry
+from holdfast.policy.decide import usual_delays
+
+if TYPE_CHECKING:
+    from holdfast.guard.events import Listener
+    from holdfast.guard.recovery import Recovery
+    from holdfast.policy.breaker import Breaker
+    from holdfast.policy.budget import Budget
+    from holdfast.policy.rate_limit import Concurrency, RateLimit
+    from holdfast.policy.retry import Retry
 
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
@@ -66,10 +73,12 @@ class Link:
         self.total_s = total_s
         self.writes = writes
         self.classifier = DEFAULT_CLASSIFIER if classifier is None else classifier
-        self.plain = breaker is None and (retry is None or retry.when is None)
-        """Whether nothing but the fault of a failure decides what follows."""
+        self.ordinary = self.classifier.ordinary
+        self.usual_delays = (budget is None and usual_delays(retry)) or ()
+        """The delays of failures that leave everything to the link's own rule; none when more has to be looked at."""
         self.listeners: list[Listener] = []
         self.gate = Gate(name, self.listeners, breaker=breaker, rate=rate, concurrency=concurrency, budget=budget)
+        enlist(self)
 
     @property
     def attempt_limit_s(self) -> float | None:
@@ -102,13 +111,14 @@ class Link:
         """The same link under an idempotency key, or under one that a function makes from the arguments."""
         return Keyed(self, key)
 
-    def settle_success(self, recovery: Recovery | None) -> None:
+    def settle_success(self, recovery: Recovery | None, began_s: float | None) -> None:
         """Take note that an attempt worked: the place under the limit is free, the listeners are told."""
         self.gate.leave()
         if recovery is not None:
-            recovery.succeed()
-        elif self.listeners:
-            tell(self.listeners, LinkEvent(verb=LinkVerb.SUCCEEDED, link=self.name, attempt=1))
+            recovery.succeed(began_s)
+        elif self.listeners or bus.listeners:
+            duration_s = None if began_s is None else monotonic_s() - began_s
+            tell(self.listeners, SUCCEEDED, self.name, 1, duration_s=duration_s)
 
     def __repr__(self) -> str:
         return f"<Link {self.name}>"

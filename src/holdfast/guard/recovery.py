@@ -1,65 +1,99 @@
-"""What happens between two attempts of one call: classify, decide, tell, and either wait or give up."""
+"""From the first failed attempt on: what has happened so far, and the decision to try again or give up."""
 
 from __future__ import annotations
 
 from math import inf
 from typing import TYPE_CHECKING
 
-from holdfast.base import monotonic_s, world
-from holdfast.base.bus import report
-from holdfast.catalog import Failure
+from holdfast.base.bus import bus, report
+from holdfast.base.world import monotonic_s, world
 from holdfast.guard import stamp
-from holdfast.guard.events import LinkEvent, LinkVerb, tell
+from holdfast.guard.gate import Crowded
 from holdfast.guard.stamp import put_stamp, retried_inside
+from holdfast.guard.telling import GAVE_UP, RETRIED, SUCCEEDED, tell
 from holdfast.lifecycle import Decision, GiveUp, RetryAfter, Stop
 from holdfast.policy.deadline import deadline_at
 from holdfast.policy.decide import decide
 from holdfast.policy.retry import Retry
 
 if TYPE_CHECKING:
+    from holdfast.catalog.failure import Failure
+    from holdfast.catalog.fault import Fault
     from holdfast.guard.link import Link
 
 
 class Recovery:
     """The memory of one call that has failed at least once."""
 
-    __slots__ = (
-        "_codes",
-        "_failure",
-        "_first",
-        "_keyed",
-        "_link",
-        "_mark",
-        "_plain",
-        "_previous_s",
-        "_started_s",
-        "attempt",
-    )
+    # Values of the class rather than slots: what stays as it is then costs nothing to set.
+    attempt = 0
+    _codes: dict[str, int] | None = None
+    _first = ""
+    _previous_s = 0.0
+    _failure: Failure | None = None
+    _fault: Fault | None = None
 
     def __init__(self, link: Link, keyed: bool, mark: int, started_s: float | None) -> None:
         self._link = link
-        self._plain = link.plain
         self._keyed = keyed
         self._mark = mark
         self._started_s = started_s
-        self._first = ""
-        self._codes: dict[str, int] | None = None
-        self._previous_s = 0.0
-        self._failure: Failure | None = None
-        self.attempt = 0
 
-    def delay_s(self, error: Exception, ticket: int | None) -> float | None:
+    def delay_s(self, error: Exception, ticket: int | None, began_s: float | None) -> float | None:
         """How long to wait before the next attempt, or None to give up; the exception is stamped then."""
         link = self._link
+        attempt = self.attempt = self.attempt + 1
+        # Most failures leave everything to the link's own rule. What `decide` would answer was worked out ahead.
+        fault = link.ordinary.get(error.__class__)
+        if (
+            fault is None
+            or stamp.latest != self._mark
+            or attempt > len(delays := link.usual_delays)
+            or (fault.overlay and fault.code in fault.overlay)
+            or link.listeners
+            or deadline_at() is not None
+            or (link.writes and not self._keyed)
+        ):
+            return self._considered_s(error, ticket, began_s)
+        self._fault = fault
+        if attempt == 1:
+            self._first = fault.code
+        else:
+            self._seen(fault.code)
+        if link.gate.circuit is not None:
+            link.gate.report(fault, ticket)
+        delay = delays[attempt - 1]
+        delay_s = self._previous_s = delay if isinstance(delay, float) else delay.drawn_s(world().dice)
+        if bus.listeners:
+            self._tell(RETRIED, delay_s=delay_s, began_s=began_s)
+        return delay_s
+
+    def give_up(self, error: Exception, reason: Stop, *, began_s: float | None = None, attempted: bool = True) -> None:
+        """Stamp the exception that the caller gets, and drop what would keep it alive."""
+        code = "" if self._fault is None else self._fault.code
+        put_stamp(error, link=self._link.name, code=code, attempts=self.attempt, reason=reason)
+        if self._link.listeners or bus.listeners:
+            self._tell(GAVE_UP, reason=reason, attempted=attempted, began_s=began_s)
+        self._failure = None
+
+    def succeed(self, began_s: float | None) -> None:
+        """A later attempt worked."""
+        self._failure = self._fault = None
         self.attempt += 1
+        if self._link.listeners or bus.listeners:
+            self._tell(SUCCEEDED, began_s=began_s)
+
+    def _considered_s(self, error: Exception, ticket: int | None, began_s: float | None) -> float | None:
+        """The same with a look at everything that may have a say."""
+        link = self._link
+        failure = self._failure = link.classifier.classify(error)
+        self._fault = failure.fault
         gate = link.gate
-        # Where only the fault counts, one sample serves for all: making a failure is a fifth of what a retry costs.
-        failure = link.classifier.sample(error) if self._plain and not link.listeners else None
-        if failure is None or failure.fault.rule is not True:
-            failure = link.classifier.classify(error)
-        self._failure = failure
         if gate.circuit is not None:
-            gate.report(failure, ticket)
+            if isinstance(failure, Crowded):
+                gate.forget(ticket)  # the callee was never asked
+            else:
+                gate.report(failure.fault, ticket)
         # Only a stamp put since this call began can be an inner link's.
         if stamp.latest != self._mark and retried_inside(error, since=self._mark):
             decision: Decision = GiveUp(Stop.RETRIED_INSIDE)
@@ -68,28 +102,12 @@ class Recovery:
         if isinstance(decision, RetryAfter):
             delay_s = self._previous_s = decision.delay_s
             if gate.purse is None or gate.affords_retry():
-                if link.listeners:
-                    self._tell(LinkVerb.RETRIED, delay_s=delay_s)
+                if link.listeners or bus.listeners:
+                    self._tell(RETRIED, delay_s=delay_s, began_s=began_s)
                 return delay_s
             decision = GiveUp(Stop.BUDGET_SPENT)
-        self.give_up(error, decision.reason)
+        self.give_up(error, decision.reason, began_s=began_s)
         return None
-
-    def give_up(self, error: Exception, reason: Stop) -> None:
-        """Stamp the exception that the caller gets, and drop what would keep it alive."""
-        failure = self._failure
-        code = "" if failure is None else failure.code
-        put_stamp(error, link=self._link.name, code=code, attempts=self.attempt, reason=reason)
-        if self._link.listeners:
-            self._tell(LinkVerb.GAVE_UP, reason=reason)
-        self._failure = None
-
-    def succeed(self) -> None:
-        """A later attempt worked."""
-        self._failure = None
-        self.attempt += 1
-        if self._link.listeners:
-            self._tell(LinkVerb.SUCCEEDED)
 
     def _decide(self, failure: Failure) -> Decision:
         link = self._link
@@ -127,15 +145,24 @@ class Recovery:
         self._codes[code] = self._codes.get(code, 0) + 1
         return self._codes[code]
 
-    def _tell(self, verb: LinkVerb, *, delay_s: float | None = None, reason: Stop | None = None) -> None:
+    def _tell(
+        self,
+        verb: str,
+        *,
+        delay_s: float | None = None,
+        reason: Stop | None = None,
+        attempted: bool | None = None,
+        began_s: float | None = None,
+    ) -> None:
         tell(
             self._link.listeners,
-            LinkEvent(
-                verb=verb,
-                link=self._link.name,
-                attempt=self.attempt,
-                failure=self._failure,
-                delay_s=delay_s,
-                reason=reason,
-            ),
+            verb,
+            self._link.name,
+            self.attempt,
+            code=None if self._fault is None else self._fault.code,
+            failure=self._failure,
+            delay_s=delay_s,
+            reason=reason,
+            attempted=attempted,
+            duration_s=None if began_s is None else monotonic_s() - began_s,
         )

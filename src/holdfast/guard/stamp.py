@@ -10,10 +10,9 @@ import threading
 from typing import NamedTuple
 
 from holdfast.base import limits
-from holdfast.catalog import Failure
+from holdfast.catalog.failure import STAMP, Failure
 from holdfast.lifecycle import Stop
 
-_ATTRIBUTE = "__holdfast__"
 _lock = threading.Lock()
 
 latest = 0
@@ -37,7 +36,7 @@ class Stamp(NamedTuple):
 
 def stamp_of(error: BaseException) -> Stamp | None:
     """The newest stamp on an exception that came out of a link."""
-    found = getattr(error, _ATTRIBUTE, None)
+    found = getattr(error, STAMP, None)
     return found if isinstance(found, Stamp) else None
 
 
@@ -59,7 +58,7 @@ def retried_inside(error: BaseException, *, since: int) -> bool:
 
 def refused(refusal: Failure, link: str, reason: Stop) -> Failure:
     """Stamp a refusal: no attempt was made, and the failure itself says all that a note could."""
-    setattr(refusal, _ATTRIBUTE, Stamp(link, refusal.fault.code, 0, reason, 0))
+    refusal.__holdfast__ = Stamp(link, refusal.fault.code, 0, reason, 0)
     return refusal
 
 
@@ -70,7 +69,7 @@ def put_stamp(error: BaseException, *, link: str, code: str, attempts: int, reas
         latest += 1
         stamp = Stamp(link, code, attempts, reason, latest)
     try:
-        setattr(error, _ATTRIBUTE, stamp)
+        setattr(error, STAMP, stamp)
         _note(error, stamp)
     except Exception:  # noqa: BLE001 - setting an attribute may run the exception's own code
         return stamp  # an exception that takes no attributes passes unmarked

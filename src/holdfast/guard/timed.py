@@ -10,22 +10,20 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
 from math import inf
-from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from holdfast.base import limits
-from holdfast.catalog import Failure
+from holdfast.base.world import limits
 from holdfast.catalog.core import CONCURRENCY_EXCEEDED
+from holdfast.guard.gate import Crowded
 from holdfast.policy.deadline import left_s, within
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
 
 R = TypeVar("R")
 
 _lock = threading.Lock()
 _left_behind = 0
-
-
-class Crowded(Failure):
-    """Too many calls that ran out of time are still running; the callee was not asked."""
 
 
 def call_within(seconds: float, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
@@ -82,6 +80,8 @@ class _Call:
     """One call in a thread: its outcome, or that nobody waits for it any more."""
 
     def __init__(self) -> None:
+        from queue import SimpleQueue  # loaded by the first call that is timed
+
         self._box: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
         self._left = False
 
@@ -100,6 +100,8 @@ class _Call:
         Raises:
             TimeoutError: it did not come in time.
         """
+        from queue import Empty
+
         try:
             return self._box.get(timeout=min(max(seconds, 0.0), threading.TIMEOUT_MAX))
         except Empty:

@@ -4,8 +4,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.base.lazy import lazily
 from holdfast.policy.backoff import Backoff, PolicyInvalid
-from holdfast.policy.breaker import Breaker, Circuit, Rejected
-from holdfast.policy.budget import Budget, Purse
 from holdfast.policy.deadline import (
     DEADLINE_HEADER,
     Deadline,
@@ -18,18 +16,23 @@ from holdfast.policy.deadline import (
 )
 from holdfast.policy.decide import decide
 from holdfast.policy.jitter import Between, Decorrelated, Dice, Equal, Extra, Full, Jitter, Spread
-from holdfast.policy.rate_limit import Allowed, Bucket, Concurrency, Limited, RateLimit, Slots
 from holdfast.policy.retry import NEVER, Retry
 
 if TYPE_CHECKING:
+    from holdfast.policy.breaker import Breaker, Circuit, Rejected
+    from holdfast.policy.budget import Budget, Purse
     from holdfast.policy.cron import Cron, CronInvalid, Every, read_schedule
     from holdfast.policy.overlay import OverlayInvalid, apply_overlay, load_overlay
+    from holdfast.policy.rate_limit import Allowed, Bucket, Concurrency, Limited, RateLimit, Slots
 
-# Needed when a service starts or by few of them: loaded when first used.
+# Not every link has these, and few services all of them: loaded when first used.
 __getattr__ = lazily(
     __name__,
     globals(),
-    dict.fromkeys(("Cron", "CronInvalid", "Every", "read_schedule"), "holdfast.policy.cron")
+    dict.fromkeys(("Breaker", "Circuit", "Rejected"), "holdfast.policy.breaker")
+    | dict.fromkeys(("Budget", "Purse"), "holdfast.policy.budget")
+    | dict.fromkeys(("Allowed", "Bucket", "Concurrency", "Limited", "RateLimit", "Slots"), "holdfast.policy.rate_limit")
+    | dict.fromkeys(("Cron", "CronInvalid", "Every", "read_schedule"), "holdfast.policy.cron")
     | dict.fromkeys(("OverlayInvalid", "apply_overlay", "load_overlay"), "holdfast.policy.overlay"),
 )
 

@@ -18,6 +18,21 @@ class PolicyInvalid(ValueError):
     """A policy was given values that cannot be meant."""
 
 
+class Chance:
+    """A delay that is still open: `low_s`, and as much of `span_s` as the dice say, but never above `high_s`."""
+
+    __slots__ = ("high_s", "low_s", "span_s")
+
+    def __init__(self, *, low_s: float, span_s: float, high_s: float) -> None:
+        self.low_s = low_s
+        self.span_s = span_s
+        self.high_s = high_s
+
+    def drawn_s(self, dice: Dice) -> float:
+        """The delay that the dice make of it."""
+        return min(self.low_s + self.span_s * dice(), self.high_s)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
     """How long to wait after attempt 1, 2, 3 …
@@ -75,8 +90,16 @@ class Backoff:
         """The delay after the given attempt (the first is 1)."""
         if self.jitter is None:
             return self.raw_s(attempt)
-        low_s, high_s = self._bounds_s(attempt, previous_s)
-        return min(low_s + (high_s - low_s) * dice(), high_s, self.cap_s)
+        return self._chance(attempt, previous_s).drawn_s(dice)
+
+    def chances(self, count: int) -> tuple[float | Chance, ...] | None:
+        """The delays after attempt 1 to `count`, worked out ahead; None when each grows from the one before."""
+        if isinstance(self.jitter, Decorrelated):
+            return None
+        attempts = range(1, count + 1)
+        if self.jitter is None:
+            return tuple(float(self.raw_s(attempt)) for attempt in attempts)
+        return tuple(self._chance(attempt, 0.0) for attempt in attempts)
 
     def raw_s(self, attempt: int) -> float:
         """The delay before chance has its say."""
@@ -105,6 +128,10 @@ class Backoff:
             previous_s = high_s if isinstance(self.jitter, Decorrelated) else 0.0
             starts.append((starts[-1][0] + low_s, starts[-1][1] + high_s))
         return tuple(starts)
+
+    def _chance(self, attempt: int, previous_s: float) -> Chance:
+        low_s, high_s = self._bounds_s(attempt, previous_s)
+        return Chance(low_s=low_s, span_s=high_s - low_s, high_s=min(high_s, self.cap_s))
 
     def _bounds_s(self, attempt: int, previous_s: float) -> tuple[float, float]:
         return bounds(self.jitter, self.raw_s(attempt), base_s=self.base_s, previous_s=previous_s or self.base_s)

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import NamedTuple
 
-from holdfast.catalog import Blame, Failure
+from holdfast.catalog import Blame, Failure, Fault
 from holdfast.lifecycle import BREAKER, BreakerState, moved
 from holdfast.policy.backoff import PolicyInvalid
 
 SLICES = 10
 """The rolling window moves on in tenths."""
+STRIDE_MAX = 32
+"""Of so many good calls that come fast, at least one is given a time."""
+BRISK = 100
+"""Calls come fast while as many as go without a time take less than this part of a slice."""
 HALF_OPEN_RETRY_AFTER_S = 1.0
 """What a caller is told while the probes are out: they usually answer sooner than a full pause."""
 _SPARED = frozenset({Blame.CLIENT, Blame.CONFLICT, Blame.NO_OP})
@@ -57,7 +62,25 @@ class Breaker:
     @staticmethod
     def blames(failure: Failure) -> bool:
         """Whether a failure speaks against the callee: a 4xx, a 429 or a conflict never does."""
-        return failure.fault.status >= 500 and failure.fault.blame not in _SPARED
+        return Breaker.blames_kind(failure.fault)
+
+    @staticmethod
+    def blames_kind(fault: Fault) -> bool:
+        """The same of every failure of this kind."""
+        return fault.status >= 500 and fault.blame not in _SPARED
+
+
+Told = Callable[[BreakerState, str], None]
+"""Is told the new state and why, after the move and outside the lock, by the thread that caused it."""
+
+FAILING, PROBE_FAILED, PAUSE_OVER, RECOVERED = "failing", "probe_failed", "pause_over", "recovered"
+_CLOSED, _OPEN, _HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN
+_REASONS = {
+    (_CLOSED, _OPEN): FAILING,
+    (_HALF_OPEN, _OPEN): PROBE_FAILED,
+    (_OPEN, _HALF_OPEN): PAUSE_OVER,
+    (_HALF_OPEN, _CLOSED): RECOVERED,
+}
 
 
 class Rejected(NamedTuple):
@@ -72,25 +95,30 @@ class Circuit:
     A call takes a ticket with `admit` and hands it back with its result. A ticket is good for one generation: a
     result without one, or one that comes after the breaker has moved on, changes nothing.
 
-    While it is closed, `ticket` is the one that every call may take without asking; else it is None. `ticket`,
-    `slice_end_s` and `good` are read and written by the guard itself on its hot path: one attribute
-    increment without a call in between cannot be interrupted by another thread under the interpreter lock.
+    While it is closed, `ticket` is the one that every call may take without asking; else it is None. A call that
+    worked may then be counted with `good += 1`, and `look` once `good` has reached `look_at`: no lock, and under
+    steady traffic a clock only now and then. Two threads cannot lose a count between them, because nothing is called
+    between reading and writing it, and only then does the interpreter let another thread run.
     """
 
     __slots__ = (
-        "_bad", "_generation", "_lock", "_out", "_past", "_recovered", "_state", "_until_s",
-        "breaker", "good", "slice_end_s", "ticket",
+        "_bad", "_brisk_s", "_dated", "_generation", "_lock", "_looked_s", "_out", "_past", "_recovered",
+        "_slice_end_s", "_slice_s", "_state", "_stride", "_told", "_until_s", "breaker", "good", "look_at", "ticket",
     )  # fmt: skip
 
-    def __init__(self, breaker: Breaker) -> None:
+    def __init__(self, breaker: Breaker, told: Told | None = None) -> None:
         self.breaker = breaker
+        self._told = told
         self._lock = threading.Lock()
-        self._state = BreakerState.CLOSED
+        self._state = _CLOSED
         self._generation = 0
         self.ticket: int | None = 0
         self._until_s = 0.0
         self._out = 0
         self._recovered = 0
+        self._slice_s = breaker.window_s / SLICES
+        self._brisk_s = self._slice_s / BRISK
+        self._stride = 1
         self._clear()
 
     @property
@@ -100,80 +128,114 @@ class Circuit:
     def shut_for_s(self, now_s: float) -> float:
         """How long it certainly stays open; asked without the lock, because an outage asks often."""
         left_s = self._until_s - now_s
-        return left_s if self._state is BreakerState.OPEN and left_s <= self.breaker.open_s else 0.0
+        return left_s if self._state is _OPEN and left_s <= self.breaker.open_s else 0.0
 
     def admit(self, now_s: float) -> int | Rejected:
         """Ask to call: a ticket, or a rejection."""
         with self._lock:
-            if self._state is BreakerState.CLOSED:
-                return self._generation
-            # A time further away than a whole pause was written by a clock that has gone back since.
-            self._until_s = min(self._until_s, now_s + self.breaker.open_s)
-            if now_s < self._until_s:
-                if self._state is BreakerState.OPEN:
-                    return Rejected(self._until_s - now_s)
-            else:
-                self._begin_probing(now_s)
-            if self._out + self._recovered >= self.breaker.probes:
-                return Rejected(min(HALF_OPEN_RETRY_AFTER_S, self.breaker.open_s))
-            self._out += 1
-            return self._generation
+            before = self._state
+            answer = self._admit(now_s)
+            after = self._state
+        if after is not before:
+            self._tell(before, after)
+        return answer
 
     def succeed(self, now_s: float, ticket: int | None) -> None:
         """The callee answered, with a good result or with a refusal that is not its fault."""
         with self._lock:
-            if ticket != self._generation:
-                return
-            if self._state is BreakerState.CLOSED:
-                self._roll(now_s)
-                self.good += 1
-            elif self._state is BreakerState.HALF_OPEN:
-                self._out -= 1
-                self._recovered += 1
-                if self._recovered >= self.breaker.probes:
-                    self._move("recover")
-                    self._clear()
+            before = self._state
+            if ticket == self._generation:
+                self._succeed(now_s)
+            after = self._state
+        if after is not before:
+            self._tell(before, after)
 
     def fail(self, now_s: float, ticket: int | None) -> None:
         """The callee failed."""
         with self._lock:
-            if ticket != self._generation:
-                return
-            if self._state is BreakerState.CLOSED:
-                self._roll(now_s)
-                self._bad += 1
-                if self.breaker.trips(**self._counts(now_s)):
-                    self._trip(now_s)
-            elif self._state is BreakerState.HALF_OPEN:
-                self._trip(now_s)
+            before = self._state
+            if ticket == self._generation:
+                self._fail(now_s)
+            after = self._state
+        if after is not before:
+            self._tell(before, after)
 
     def release(self, ticket: int | None) -> None:
         """The call ended without saying anything about the callee (it was cancelled)."""
         with self._lock:
-            if ticket == self._generation and self._state is BreakerState.HALF_OPEN:
+            if ticket == self._generation and self._state is _HALF_OPEN:
                 self._out -= 1
 
-    def roll(self, now_s: float) -> None:
-        """Begin a new slice of the window when the current one is over."""
+    def look(self, now_s: float) -> None:
+        """Date the calls that were counted without a clock, and say in `look_at` when to look again.
+
+        While calls come fast, every look doubles the calls until the next one; a single slow stretch ends that.
+        """
         with self._lock:
+            if not 0 <= now_s - self._looked_s < self._brisk_s:
+                self._stride = 1
+            elif self._stride < STRIDE_MAX:
+                self._stride *= 2
             self._roll(now_s)
 
     def counts(self, now_s: float) -> dict[str, int]:
         """Failures and calls of the window, for showing.
 
-        Every call of the last `window_s` is counted, and none that is older than `window_s` and one slice.
+        Every call of the last `window_s` is counted, and none that is older than `window_s` and one slice; except
+        that after fast traffic has stopped, fewer than `STRIDE_MAX` of its good calls may count for longer, as if
+        they had come with the next call.
         """
         with self._lock:
             return self._counts(now_s)
 
+    def _tell(self, before: BreakerState, after: BreakerState) -> None:
+        if self._told is not None:
+            self._told(after, _REASONS[before, after])
+
+    def _admit(self, now_s: float) -> int | Rejected:
+        if self._state is _CLOSED:
+            return self._generation
+        # A time further away than a whole pause was written by a clock that has gone back since.
+        self._until_s = min(self._until_s, now_s + self.breaker.open_s)
+        if now_s < self._until_s:
+            if self._state is _OPEN:
+                return Rejected(self._until_s - now_s)
+        else:
+            self._begin_probing(now_s)
+        if self._out + self._recovered >= self.breaker.probes:
+            return Rejected(min(HALF_OPEN_RETRY_AFTER_S, self.breaker.open_s))
+        self._out += 1
+        return self._generation
+
+    def _succeed(self, now_s: float) -> None:
+        if self._state is _CLOSED:
+            self._roll(now_s)
+            self.good += 1
+            self._dated += 1
+        elif self._state is _HALF_OPEN:
+            self._out -= 1
+            self._recovered += 1
+            if self._recovered >= self.breaker.probes:
+                self._move("recover")
+                self._clear()
+
+    def _fail(self, now_s: float) -> None:
+        if self._state is _CLOSED:
+            self._roll(now_s)
+            self._bad += 1
+            if self.breaker.trips(**self._counts(now_s)):
+                self._trip(now_s)
+        elif self._state is _HALF_OPEN:
+            self._trip(now_s)
+
     def _move(self, verb: str) -> None:
         self._state = BreakerState(moved(BREAKER, self._state, verb))
         self._generation += 1
-        self.ticket = self._generation if self._state is BreakerState.CLOSED else None
+        self.ticket = self._generation if self._state is _CLOSED else None
         self._out = self._recovered = 0
 
     def _begin_probing(self, now_s: float) -> None:
-        if self._state is BreakerState.OPEN:
+        if self._state is _OPEN:
             self._move("probe")
         elif self._out:
             # Probes that never report (a killed task, a hung call) must not lock the breaker for ever: others take
@@ -188,20 +250,28 @@ class Circuit:
 
     def _clear(self) -> None:
         self._past: deque[tuple[float, int, int]] = deque(maxlen=SLICES)
-        self.slice_end_s = -inf
-        self.good = 0
-        self._bad = 0
+        self._slice_end_s = self._looked_s = -inf
+        self.good = self._dated = self._bad = 0
+        self._stride = 1
+        self.look_at = 1
 
     def _roll(self, now_s: float) -> None:
-        slice_s = self.breaker.window_s / SLICES
-        if now_s < self.slice_end_s:
-            if self.slice_end_s - now_s <= 2 * slice_s:
-                return
-            self._clear()  # the clock went back: what was counted belongs to another time
-        if self.good or self._bad:
-            self._past.append((self.slice_end_s, self.good, self._bad))
-        self.slice_end_s = now_s + slice_s
-        self.good = self._bad = 0
+        """Begin a new slice when the current one is over; calls that have no date yet belong to the newest."""
+        if now_s >= self._slice_end_s:
+            if self._dated or self._bad:
+                self._past.append((self._slice_end_s, self._dated, self._bad))
+            self._start_slice(now_s + self._slice_s)
+        elif self._slice_end_s - now_s > 2 * self._slice_s:
+            self._past.clear()  # the clock went back: what was counted belongs to another time
+            self._start_slice(now_s + self._slice_s)
+        self._dated = self.good
+        self._looked_s = now_s
+        self.look_at = self._dated + self._stride
+
+    def _start_slice(self, end_s: float) -> None:
+        self.good -= self._dated
+        self._bad = 0
+        self._slice_end_s = end_s
 
     def _counts(self, now_s: float) -> dict[str, int]:
         self._roll(now_s)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from math import inf, isnan
 
 from holdfast.catalog import Failure
+from holdfast.catalog.classify import UNKNOWN_CODE
 from holdfast.lifecycle import Decision, GiveUp, RetryAfter, Stop
+from holdfast.policy.backoff import Chance
 from holdfast.policy.jitter import Dice
 from holdfast.policy.retry import Retry
 
 DEFAULT = Retry()
-UNKNOWN_CODE = "UNKNOWN"
 
 
 def decide(
@@ -63,6 +64,19 @@ def decide(
     if (whole.within_s is not None or own is not None) and elapsed_s + delay_s > _within_s(whole, own):
         return GiveUp(Stop.TIME_USED)
     return RetryAfter(delay_s)
+
+
+def usual_delays(retry: Retry | None) -> tuple[float | Chance, ...] | None:
+    """What `decide` answers after attempt 1, 2 … to a failure that leaves everything to the operation's own rule.
+
+    Such a failure has a known code, no rule and no Retry-After of its own, nothing waits for it by a deadline, and
+    it may be repeated. A delay is a number, or the chance it is drawn from; after the last one `decide` gives up.
+    None when an occurrence, the time or the delay before has a say too.
+    """
+    whole = retry or DEFAULT
+    if whole.when is not None or whole.within_s is not None or whole.attempts_per_code:
+        return None
+    return whole.backoff.chances(whole.attempts - 1)
 
 
 def _delay_s(rule: Retry, failure: Failure, attempt: int, dice: Dice, previous_s: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from holdfast.base import limits
+from holdfast.base.world import limits
 from holdfast.catalog import Failure
 from holdfast.policy.backoff import Backoff, PolicyInvalid
 from holdfast.policy.jitter import Full
