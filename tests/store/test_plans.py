@@ -38,6 +38,7 @@ LOOK_UPS = {
     "worker.leave": {"job_held", "worker_pkey"},
     "worker.gone": {"job_held", "worker_pkey"},
     "worker.renew": {"worker_pkey"},
+    "worker.look": {"job_held", "job_waiting", "worker_lease"},
     "delivery.endpoint": {"webhook_endpoint_pkey"},
     "delivery.secrets": {"webhook_secret_of"},
     "delivery.breaker": {"breaker_pkey"},
@@ -208,6 +209,7 @@ def moves(store: Store) -> Callable[[Tx], None]:
         assert len(tx.rows("job.promote", count=BATCH)) == BATCH
         tx.row("job.next_due")
         tx.rows("job.cancels", owner=WORKER)
+        tx.rows("worker.look", owner=WORKER)
         tx.rows("worker.gone", count=5)
         assert len(ledger.reclaim(tx, "w-2", WORKER, lambda _: None)) == 200
         twin, own = Jobs(store).enqueue_many(

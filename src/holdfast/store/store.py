@@ -117,6 +117,12 @@ class Store:
 
         return self._tried(once, repeatable=repeatable)
 
+    def look(self, name: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
+        """Run one statement that only reads; the cheapest way to ask."""
+        if self.engine is Engine.POSTGRESQL:
+            return self.single(name, repeatable=True, **parameters)
+        return self.atomic(lambda tx: tx.rows(name, **dict(parameters)), write=False)
+
     async def atomic_async(self, phase: Callable[[Tx], T], *, write: bool = True, repeatable: bool = False) -> T:
         """The one door for coroutines: the same, in a thread."""
         import asyncio

@@ -19,6 +19,7 @@ from holdfast.worker.ledger import Finished
 from holdfast.worker.settlement import Settlement
 
 SLICES = 10
+BY_HAND = "by hand"
 BY_HAND_S = 60.0
 """How long a probe by hand may take before the breaker's own rule goes on."""
 TOLD = {"tripped": "breaker.opened", "recovered": "breaker.closed", "probed": "breaker.half_opened"}
@@ -154,15 +155,23 @@ class SharedBreaker:
 
 def allow_one(tx: Tx, name: str) -> bool:
     """By hand: let one job through to test; False when the breaker is closed."""
+    before = tx.row("breaker.look", name=name)
     if tx.row("breaker.allow_one", name=name, open_us=int(BY_HAND_S * 1_000_000)) is None:
         return False
-    _note(tx, name, "allowed_one", "by hand")
+    _note(tx, name, "allowed_one", BY_HAND)
+    if before is not None and before[0] == "open":
+        _tell(tx, name, "probed", BY_HAND)  # one that was half open already has not moved
     return True
 
 
 def _note(tx: Tx, name: str, verb: str, reason: str | None) -> None:
     tx.run("queue.note", subject=SUBJECT + name, verb=verb, queue="", reason=reason)
-    if verb in TOLD and bus.listeners:
+    if verb in TOLD:
+        _tell(tx, name, verb, reason)
+
+
+def _tell(tx: Tx, name: str, verb: str, reason: str | None) -> None:
+    if bus.listeners:
         tx.after_commit.append(lambda: bus.tell(TOLD[verb], name=name, reason=reason))
 
 

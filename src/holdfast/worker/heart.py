@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from holdfast.base import monotonic_s, new_id
 from holdfast.catalog import Failure
 from holdfast.store import Row, Store, Tx
-from holdfast.worker import ledger
+from holdfast.worker import ledger, telling
 from holdfast.worker.handlers import Handlers
 
 SWEEP_SHARE = 0.1
@@ -123,18 +124,27 @@ class Heart:
         rest_s = min(REST_S, self._lease_s * SWEEP_SHARE)
         while not self._stopping.is_set():
             try:
-                next_s = self._store.atomic(self._round)
+                next_s = self._sweep_once()
                 self._tend()
             except Failure:
                 next_s = rest_s
             self._nudge.wait(max(0.001, min(rest_s, next_s)))
             self._nudge.clear()
 
+    def _sweep_once(self) -> float:
+        """Look, and sweep where there is something to sweep: an idle worker costs one small question."""
+        ((expired, due_us, cancels),) = self._store.look("worker.look", owner=self.worker)
+        unsure = monotonic_s() - self._looked_gone_s >= self._lease_s
+        if expired or cancels or unsure or (due_us is not None and due_us <= 0):
+            return self._store.atomic(self._round)
+        return REST_S if due_us is None else due_us / 1_000_000
+
     def _round(self, tx: Tx) -> float:
         """Sweep expired workers, let due jobs through, look for cancels; the seconds until the next one is due."""
         woken = False
         for (dead,) in [*tx.rows("worker.expired", count=EXPIRED_MAX), *self._gone(tx)]:
-            ledger.reclaim(tx, dead, self.worker, self._handlers.rule_of)
+            taken = ledger.reclaim(tx, dead, self.worker, self._handlers.rule_of)
+            tx.after_commit.append(partial(telling.settled, (), taken, ([], [])))
             woken = True
         woken = bool(tx.rows("job.promote", count=PROMOTE_MAX)) or woken
         cancels = {row[0] for row in tx.rows("job.cancels", owner=self.worker)}

@@ -206,6 +206,10 @@ class Jobs:
                 return False
             event = (job_id, verb, stopped[1], stopped[2], stopped[3], failure.code, None, None, None, None)
             tx.many("job.journal_settled", [event], worker="")
+            if verb == "cancelled" and bus.listeners:
+                # Of one that runs, the worker tells when it has stopped.
+                facts = tx.records("job.show", id=job_id)[0]
+                tx.after_commit.append(lambda: telling.cancelled(facts))
             return True
 
         return self.store.atomic(phase)

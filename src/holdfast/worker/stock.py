@@ -11,7 +11,7 @@ from holdfast.worker.job import Job
 
 POLL_S = 1.0
 """A queue is looked at so often even when nobody said that there is work."""
-ALONE_S = 0.5
+ALONE_S = 1.0
 """So often a worker looks for jobs that are to be tried apart."""
 SUSPECT_S = 10.0
 """A job tried apart that has run so long is no longer suspected of killing its worker at once."""

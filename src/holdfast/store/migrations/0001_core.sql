@@ -90,6 +90,7 @@ CREATE TABLE worker (
   seen_us BIGINT NOT NULL,
   lease_until_us BIGINT NOT NULL
 );
+CREATE INDEX worker_lease ON worker (lease_until_us);
 
 CREATE TABLE queue (
   name TEXT NOT NULL PRIMARY KEY,

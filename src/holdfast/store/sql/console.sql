@@ -164,6 +164,10 @@ SELECT webhook_delivery.event_id, webhook_delivery.endpoint_id, webhook_event.ty
 SELECT id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason
   FROM journal WHERE subject = :subject ORDER BY id DESC LIMIT :count;
 
+-- name: known
+-- Which series of these metrics have grown lately; there are never more than the metrics may have.
+SELECT name, labels FROM metric_total WHERE name {among: names} AND seen_us >= {now_us} - :lately_us;
+
 -- name: limits
 -- Who has used up most of a rate limit just now.
 SELECT rule, subject, tat_us FROM rate_limit WHERE tat_us > {now_us} ORDER BY tat_us DESC LIMIT :count;

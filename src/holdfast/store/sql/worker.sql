@@ -22,6 +22,12 @@ SELECT DISTINCT job.lease_owner FROM job
 SELECT id FROM worker WHERE lease_until_us <= {now_us} ORDER BY lease_until_us LIMIT :count
 /* postgresql: FOR UPDATE SKIP LOCKED */;
 
+-- name: look
+-- Whether there is anything to sweep: an expired worker, how soon a waiting job is due, a cancel for one of ours.
+SELECT EXISTS (SELECT 1 FROM worker WHERE lease_until_us <= {now_us}),
+       (SELECT min(due_us) - {now_us} FROM job WHERE state = 'queued' AND lane = 'waiting'),
+       EXISTS (SELECT 1 FROM job WHERE lease_owner = :owner AND cancel_us IS NOT NULL);
+
 -- name: list
 SELECT id, host, process, queues, started_us, seen_us, lease_until_us,
        (SELECT count(*) FROM job WHERE job.lease_owner = worker.id) AS held
