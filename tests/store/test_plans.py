@@ -37,7 +37,7 @@ LOOK_UPS = {
     "job.settled_since_claimed": {"journal_subject"},
     "worker.leave": {"job_held", "worker_pkey"},
     "worker.gone": {"job_held", "worker_pkey"},
-    "worker.renew": {"worker_pkey"},
+    "worker.renew": {"worker_pkey", "worker_lease"},
     "worker.look": {"job_held", "job_waiting", "worker_lease"},
     "delivery.endpoint": {"webhook_endpoint_pkey"},
     "delivery.secrets": {"webhook_secret_of"},
