@@ -1,0 +1,131 @@
+"""The sender library: signs an event and sends it until the engine has it or will not take it.
+
+```python
+from holdfast_systems.credentials.client import Sender
+
+sender = Sender("https://engine.example/v1/platforms/gotong_royong/webhook", secret="…")
+answer = sender.send({"event_type": "contribution_created", "actor": {…}, "subject": {…}})
+answer = await sender.send_async(event)     # the same on an event loop
+```
+
+It keeps nothing: when this process dies, what was being sent is known to nobody. Send again under the same `event_id`,
+which is always safe; or let the platform do it, which writes events down first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Self
+
+from holdfast.base import Json, Secret, decode, encode, now_us
+from holdfast.delivery import BodyHmac, Reply, new_event_id
+from holdfast.delivery.outcome import read_reply
+from holdfast.guard import Link
+from holdfast.http import ANYWHERE, HttpClient, Timeouts
+from holdfast.http import Reply as HttpReply
+from holdfast_systems.credentials.links import platform_to_engine
+from holdfast_systems.credentials.settings import DELAYS_S, TIMEOUT_S
+
+ANSWER_BYTES_MAX = 65_536
+CONNECT_S = 5.0
+
+
+def signed(body: bytes, secret: Secret | str) -> dict[str, str]:
+    """The headers of a webhook with this body."""
+    held = Secret(secret) if isinstance(secret, str) else secret
+    pairs = BodyHmac().sign(body, event_id="", at_us=now_us(), secrets=[held])
+    return {"Content-Type": "application/json", **dict(pairs)}
+
+
+class Sender:
+    """Sends the events of one platform to one engine; `send` blocks, `send_async` does not.
+
+    Args:
+        delays_s: between the attempts; one attempt more than there are delays.
+        timeout_s: of each attempt.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        secret: Secret | str,
+        delays_s: tuple[float, ...] = DELAYS_S,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self.url = url
+        self.link: Link = platform_to_engine(delays_s)
+        self._secret = Secret(secret) if isinstance(secret, str) else secret
+        timeouts = Timeouts(connect_s=min(CONNECT_S, timeout_s), read_s=timeout_s, total_s=timeout_s)
+        # The address is from the caller's own settings, not from its users.
+        self._client = HttpClient(reach=ANYWHERE, timeouts=timeouts, body_bytes_max=ANSWER_BYTES_MAX)
+        self._loops: dict[asyncio.AbstractEventLoop, HttpClient] = {}
+
+    def send(self, event: Mapping[str, Json]) -> Any:
+        """Send the event, under a new id when it has none; what the engine answered.
+
+        Raises:
+            Failure: the engine refused it, or no attempt came through; its code is the reason of the last one.
+        """
+        event_id, body = _prepared(event)
+        headers = signed(body, self._secret)
+
+        def attempt() -> Any:
+            return _read(self._client.sync.send("POST", self.url, body=body, headers=headers))
+
+        return self.link.keyed(event_id).call(attempt)
+
+    async def send_async(self, event: Mapping[str, Json]) -> Any:
+        """As `send`, on an event loop; close with `aclose` on the same loop."""
+        event_id, body = _prepared(event)
+        headers = signed(body, self._secret)
+        loop = asyncio.get_running_loop()
+        client = self._loops.get(loop)
+        if client is None:
+            client = self._loops[loop] = self._client.twin()
+
+        async def attempt() -> Any:
+            return _read(await client.send("POST", self.url, body=body, headers=headers))
+
+        return await self.link.keyed(event_id).call(attempt)
+
+    def close(self) -> None:
+        """Close the connections of `send`."""
+        self._client.sync.close()
+
+    async def aclose(self) -> None:
+        """Close the connections of `send_async` on this loop."""
+        client = self._loops.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _prepared(event: Mapping[str, Json]) -> tuple[str, bytes]:
+    """The event's id and its bytes, the same through all attempts."""
+    event_id = event.get("event_id") or new_event_id()
+    return str(event_id), encode({**event, "event_id": event_id}).encode()
+
+
+def _read(reply: HttpReply) -> Any:
+    """What the engine answered.
+
+    Raises:
+        Failure: it refused, by the same tables as durable deliveries.
+    """
+    failure = read_reply(Reply(reply.status, reply.headers, reply.body))
+    if failure is not None:
+        raise failure
+    return decode(reply.body) if reply.body else None

@@ -1,0 +1,177 @@
+"""The engine's routes: the signed webhook, which is public, and what operators read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Annotated, Any, TypeVar
+
+from fastapi import FastAPI, Query, Request, Response
+
+from holdfast.base import Secret
+from holdfast.catalog import Dialect, Fault
+from holdfast.guard.idempotency import Answer
+from holdfast.http import BodyRule, Edge
+from holdfast.http.asgi import Application, Receive, Scope, Send
+from holdfast.http.operator import OperatorOnly
+from holdfast.store import Tx
+from holdfast_systems.credentials import tables
+from holdfast_systems.credentials.engine import BYTES_MAX, Engine
+from holdfast_systems.credentials.faults import (
+    CONTRIBUTION_NOT_FOUND,
+    CREDENTIALS,
+    INVALID_PAYLOAD,
+    MEMBER_NOT_FOUND,
+    NOT_FOUND,
+)
+from holdfast_systems.credentials.fields import json_schema
+from holdfast_systems.credentials.network import address_of
+from holdfast_systems.credentials.pages import EnginePages, is_page
+
+T = TypeVar("T")
+
+THREADS = 32
+"""So many webhooks are worked on at once; those that wait for a commit share it."""
+WEBHOOK = "/v1/platforms/{platform}/webhook"
+PATH_CHARS_MAX = 300
+
+# The signature is over the bytes as they came, so they are not looked into before it is checked.
+RAW = BodyRule(bytes_max=BYTES_MAX, json_checked=False)
+SMALL = BodyRule(bytes_max=4_096)
+
+EVENT_NOT_FOUND = CREDENTIALS["EVENT_NOT_FOUND"]
+
+Place = Annotated[int | None, Query(ge=0, le=tables.REPUTATION_MAX)]
+Count = Annotated[int, Query(ge=1, le=tables.PAGE_ROWS_MAX)]
+
+
+def engine_application(engine: Engine, token: Secret) -> Application:
+    """The engine as an ASGI application that guards its own doors."""
+    api = FastAPI(title="Credential engine", docs_url=None, redoc_url=None, redirect_slashes=False)
+    threads = ThreadPoolExecutor(THREADS, thread_name_prefix="credentials-engine")
+    _add_webhook(api, engine, threads)
+    _add_reads(api, engine)
+    pages = EnginePages(engine, token)
+
+    async def either(scope: Scope, receive: Receive, send: Send) -> None:
+        asked = scope["type"] == "http" and is_page(below(scope))
+        await (pages if asked else api)(scope, receive, send)
+
+    guarded = OperatorOnly(either, token, public=_is_public, dialect=Dialect.FLAT)
+    return Edge(
+        guarded,
+        catalog=CREDENTIALS,
+        dialect=Dialect.FLAT,
+        remap={"VALIDATION_ERROR": INVALID_PAYLOAD},
+        body=lambda scope: RAW if is_webhook(scope) else SMALL,
+    )
+
+
+def below(scope: Scope) -> str:
+    """The path below the place where the application stands."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", "")) or "/"
+
+
+def is_webhook(scope: Scope) -> bool:
+    """Whether the request is for a webhook, whatever its method."""
+    parts = below(scope).split("/")
+    return len(parts) == 5 and parts[1:3] == ["v1", "platforms"] and parts[4] == "webhook"
+
+
+def _is_public(scope: Scope) -> bool:
+    return scope["type"] == "http" and (is_webhook(scope) or is_page(below(scope)))
+
+
+def _add_webhook(api: FastAPI, engine: Engine, threads: ThreadPoolExecutor) -> None:
+    described = {
+        "requestBody": {"required": True, "content": {"application/json": {"schema": json_schema()}}},
+        "parameters": [
+            {
+                "name": "X-GR-Signature",
+                "in": "header",
+                "required": True,
+                "description": "sha256= and the HMAC-SHA256 of the body's bytes in hex",
+                "schema": {"type": "string", "pattern": "^sha256=[0-9a-fA-F]{64}$"},
+            }
+        ],
+        "security": [],
+    }
+
+    @api.post(WEBHOOK, openapi_extra=described, responses={202: {"description": "Parked"}})
+    async def webhook(platform: str, request: Request) -> Response:
+        """Take one event of a platform; the same event again gets the same result."""
+        engine.admit(platform, address_of(request.scope, engine.trusted_proxies))
+        body = await request.body()
+        # In a copy of this context, so that whatever happens belongs to this request.
+        work = copy_context().run
+        receive = engine.receive
+        loop = asyncio.get_running_loop()
+        answer = await loop.run_in_executor(threads, work, receive, platform, request.scope["headers"], body)
+        return _response(answer)
+
+
+def _response(answer: Answer) -> Response:
+    return Response(answer.body, answer.status, headers=dict(answer.headers))
+
+
+def _add_reads(api: FastAPI, engine: Engine) -> None:
+    def read(phase: Callable[[Tx], T]) -> T:
+        return engine.store.atomic(phase, write=False)
+
+    @api.get("/v1/platforms")
+    def platforms() -> dict[str, Any]:
+        """Every platform that may send, and what has come of it."""
+        told = read(lambda tx: {name: tables.totals(tx, name) for name in engine.platforms})
+        return {"platforms": [{"platform": name, **one} for name, one in told.items()]}
+
+    @api.get("/v1/platforms/{platform}/users")
+    def users(
+        platform: str, count: Count = tables.PAGE_ROWS, before_reputation: Place = None, before_id: str = ""
+    ) -> dict[str, Any]:
+        """People, those with the most reputation first."""
+        _check(engine, platform, before_id)
+        place = None if before_reputation is None else (before_reputation, before_id)
+        found = read(lambda tx: tables.members(tx, platform, count=count, before=place))
+        return {"users": found, "next": _next(found, count)}
+
+    @api.get("/v1/platforms/{platform}/users/{user_id}")
+    def user(platform: str, user_id: str) -> dict[str, Any]:
+        """One person: counts, reputation, and the latest contributions."""
+        _check(engine, platform, user_id)
+        found = read(lambda tx: tables.member(tx, platform, user_id))
+        return _found(found, MEMBER_NOT_FOUND, user_id=user_id)
+
+    @api.get("/v1/platforms/{platform}/contributions/{contribution_id}")
+    def contribution(platform: str, contribution_id: str) -> dict[str, Any]:
+        """One contribution and everything that was said about it."""
+        _check(engine, platform, contribution_id)
+        found = read(lambda tx: tables.contribution(tx, platform, contribution_id))
+        return _found(found, CONTRIBUTION_NOT_FOUND, contribution_id=contribution_id)
+
+    @api.get("/v1/platforms/{platform}/events/{event_id}")
+    def event(platform: str, event_id: str) -> dict[str, Any]:
+        """One event that was processed, with its result."""
+        _check(engine, platform, event_id)
+        found = read(lambda tx: tables.processed(tx, platform, event_id))
+        return _found(found, EVENT_NOT_FOUND, event_id=event_id)
+
+
+def _check(engine: Engine, platform: str, key: str) -> None:
+    """Refuse a platform that nobody knows, and a key that no database could look for."""
+    if platform not in engine.platforms or "\0" in key or len(key) > PATH_CHARS_MAX:
+        raise NOT_FOUND()
+
+
+def _found(found: dict[str, Any] | None, fault: Fault, **facts: Any) -> dict[str, Any]:
+    if found is None:
+        raise fault(**facts)
+    return found
+
+
+def _next(found: Sequence[dict[str, Any]], count: int) -> dict[str, Any] | None:
+    if len(found) < count:
+        return None
+    return {"before_reputation": found[-1]["reputation"], "before_id": found[-1]["user_id"]}

@@ -1,0 +1,105 @@
+"""Assembly: the ground in, the system out. Both halves stand beside each other, or one of them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from holdfast.base import Secret
+from holdfast.delivery import BodyHmac
+from holdfast.http import Check, Reach
+from holdfast.http.asgi import Application
+from holdfast.http.system import Ground, System, nothing
+from holdfast.store import Store
+from holdfast.worker import Handlers, Jobs
+from holdfast_systems.credentials import tables
+from holdfast_systems.credentials.alerts import OPS_TENANT, Alerts
+from holdfast_systems.credentials.engine import Engine
+from holdfast_systems.credentials.engine_api import WEBHOOK, engine_application
+from holdfast_systems.credentials.faults import CREDENTIALS
+from holdfast_systems.credentials.links import sender, target
+from holdfast_systems.credentials.platform import CONCURRENCY, SCHEME, Platform
+from holdfast_systems.credentials.platform_api import platform_application
+from holdfast_systems.credentials.settings import PLATFORM, SECRET_VARIABLE, Settings, read_settings
+
+DEAD_LETTERS_MAX = 100
+"""With more of them the system calls itself degraded."""
+
+
+def build(ground: Ground) -> System:
+    """The credentials system on this ground.
+
+    Raises:
+        SettingsInvalid: a setting cannot be meant.
+    """
+    settings = read_settings(ground.environment)
+    tables.prepare(ground.store)
+    secrets, made = _secrets(ground.store, settings)
+    parts: dict[str, Application] = {}
+    says: list[str] = []
+    half = _Half(ground, settings, secrets[PLATFORM][0]) if "platform" in settings.parts else None
+    if half is not None:
+        parts["platform"] = half.application
+    if "engine" in settings.parts:
+        parts["engine"] = engine_application(Engine(ground.store, settings, secrets), ground.token)
+        says.append(f"Credentials page: {ground.address}/engine/")
+    if made:
+        says.append(f"Webhook secret of {PLATFORM} ({SECRET_VARIABLE} sets another): {secrets[PLATFORM][0].reveal()}")
+    return System(
+        name="credentials",
+        title="Webhooks that arrive, and an engine that takes each once",
+        catalogs=[CREDENTIALS],
+        parts=parts,
+        handlers=None if half is None else half.handlers,
+        checks={} if half is None else {"dead_letters": Check(half.few_dead_letters, vital=False)},
+        says=says,
+        start=nothing if half is None else half.start,
+        stop=nothing if half is None else half.stop,
+    )
+
+
+class _Half:
+    """The sending half with everything that has to be started and stopped."""
+
+    def __init__(self, ground: Ground, settings: Settings, secret: Secret) -> None:
+        own = f"{ground.address}/engine{WEBHOOK.format(platform=PLATFORM)}"
+        self._settings = settings.sender
+        self._engine_url = settings.sender.engine_url or own
+        self._secret = secret
+        self._jobs = Jobs(ground.store)
+        self.platform = Platform(ground.store, self._jobs, settings.sender)
+        self._alerts = Alerts(ground.store, self.platform.deliveries, ops=settings.sender.ops_url is not None)
+        urls = [url for url in (self._engine_url, settings.sender.ops_url) if url]
+        reach = Reach(allowed=settings.sender.allowed_targets | {target(url) for url in urls})
+        self.application = platform_application(self.platform, ground.token, reach)
+        self.handlers = Handlers()
+        self.handlers.serve(self.platform.deliveries.queue(CONCURRENCY))
+        self.platform.deliveries.handlers(sender(settings.sender, *urls), self.handlers)
+
+    def start(self) -> None:
+        """Events go to the engine, alerts to the operators."""
+        self.platform.come_home(self._engine_url, self._secret)
+        if self._settings.ops_url is not None:
+            self._tell_ops(self._settings.ops_url)
+        self._alerts.start()
+
+    def stop(self) -> None:
+        self._alerts.stop()
+        self._jobs.close()
+
+    def few_dead_letters(self) -> bool:
+        return self.platform.dead_count() <= DEAD_LETTERS_MAX
+
+    def _tell_ops(self, url: str) -> None:
+        endpoints = self.platform.deliveries.endpoints
+        if not any(one.url == url and one.enabled for one in endpoints.list(tenant=OPS_TENANT)):
+            endpoints.add(url, tenant=OPS_TENANT, scheme=SCHEME)
+
+
+def _secrets(store: Store, settings: Settings) -> tuple[Mapping[str, Sequence[Secret]], bool]:
+    """The secrets of every platform, and whether one had to be made: it is the same in all processes, and kept."""
+    known = {name: one.secrets for name, one in settings.platforms.items()}
+    if known[PLATFORM]:
+        return known, False
+    fresh = BodyHmac().new_secret()
+    kept = store.atomic(lambda tx: tables.settle(tx, f"secret:{PLATFORM}", fresh.reveal()))
+    return {**known, PLATFORM: (Secret(kept),)}, True

@@ -1,0 +1,204 @@
+"""The platform without its HTTP: events are written down, then brought to the engine until they arrive.
+
+An event is accepted when it is on disk together with the jobs that deliver it. What cannot be delivered is kept as a
+dead letter with everything that happened, until somebody reprocesses it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.base import Json, Secret, canonical, decode, utc_text
+from holdfast.catalog import Failure
+from holdfast.catalog.durable import NO_DEAD_LETTER
+from holdfast.delivery import Deliveries, EventHistory, new_event_id
+from holdfast.store import Row, Store
+from holdfast.worker import DeadLetters, Jobs
+from holdfast_systems.credentials import tables
+from holdfast_systems.credentials.faults import CREDENTIALS, DEAD_LETTER_NOT_FOUND
+from holdfast_systems.credentials.fields import EVENT_ID_CHARS_MAX, REQUIRED, Problem
+from holdfast_systems.credentials.proof import invalid
+from holdfast_systems.credentials.settings import SenderSettings
+
+TENANT = "credentials"
+"""Whose endpoints and events these are, among all that share the store."""
+SCHEME = "body-hmac"
+CONCURRENCY = 100
+"""So many deliveries are under way at once, all of them to one endpoint if there is only one: what found no room would
+come back much later than a place becomes free."""
+REPROCESSED = 10
+PAGE_ROWS_MAX = 200
+EVENT_NOT_FOUND = CREDENTIALS["EVENT_NOT_FOUND"]
+HOME = "endpoint"
+"""The setting that says which endpoint is the engine of `make run`."""
+
+_ID = re.compile(rf"[A-Za-z0-9_:-]{{1,{EVENT_ID_CHARS_MAX}}}\Z")
+_TYPE = re.compile(r"[a-z][a-z0-9_]{0,49}\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """An event that was given up."""
+
+    id: str
+    event_id: str
+    event_type: str
+    payload: Json
+    error_message: str
+    error_code: str
+    status_code: int | None
+    """What the endpoint answered last; None when it did not answer."""
+    attempts: int
+    last_attempt_at: str | None
+    created_at: str
+    endpoint_id: str
+    failed_us: int
+
+    def shown(self) -> dict[str, Any]:
+        """As the API tells it."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "failed_us"}
+
+
+class Platform:
+    """Accepts events and answers for them. Threads may share it."""
+
+    def __init__(self, store: Store, jobs: Jobs, settings: SenderSettings) -> None:
+        self.store = store
+        self.settings = settings
+        self.deliveries = Deliveries(store, jobs)
+        self._letters = DeadLetters(store)
+
+    def accept(self, document: Json) -> dict[str, Any]:
+        """Write the event down and let it be delivered; the same event again is the same answer.
+
+        Raises:
+            Failure: INVALID_PAYLOAD; EVENT_TOO_LARGE; EVENT_ID_TAKEN when its id says something else already.
+        """
+        event_id, event_type = _named(document)
+        # In one spelling, so that the same event is recognised however its JSON was written.
+        spelt = canonical({**document, "event_id": event_id}).encode()
+        payload = decode(spelt, bytes_max=len(spelt))
+        self.deliveries.publish(event_type, payload, id=event_id, tenant=TENANT)
+        return {"event_id": event_id, "event_type": event_type, "status": "accepted"}
+
+    def history(self, event_id: str) -> EventHistory:
+        """Everything that happened to an event.
+
+        Raises:
+            Failure: EVENT_NOT_FOUND.
+        """
+        found = self.deliveries.history(event_id)
+        if found.tenant != TENANT:
+            raise EVENT_NOT_FOUND(event_id=event_id)
+        return found
+
+    def dead_letters(
+        self,
+        *,
+        count: int,
+        after: tuple[int, str] = (-1, ""),
+        event_id: str | None = None,
+        event_type: str | None = None,
+    ) -> Sequence[DeadLetter]:
+        """A page of dead letters, the oldest first."""
+        wanted = {"tenant": TENANT, "event_id": event_id, "event_type": event_type, "count": min(count, PAGE_ROWS_MAX)}
+        wanted |= {"after_us": after[0], "after_id": after[1]}
+        rows = self.store.atomic(lambda tx: tx.rows("credentials_platform.dead", **wanted), write=False)
+        return [_letter(row) for row in rows]
+
+    def dead_count(self) -> int:
+        """How many dead letters there are."""
+        found = self.store.atomic(lambda tx: tx.row("credentials_platform.count_dead", tenant=TENANT), write=False)
+        return int(found[0]) if found else 0
+
+    def reprocess(self, *, limit: int = REPROCESSED, event_id: str | None = None) -> Sequence[DeadLetter]:
+        """Deliver dead letters again, the oldest first; two operators at once send each of them once.
+
+        Raises:
+            Failure: DEAD_LETTER_NOT_FOUND when an event is named that is not among them.
+        """
+        found = self.dead_letters(count=limit, event_id=event_id)
+        revived = [letter for letter in found if self._revive(letter.id)]
+        if event_id is not None and not revived:
+            raise DEAD_LETTER_NOT_FOUND(event_id=event_id)
+        return revived
+
+    def come_home(self, url: str, secret: Secret) -> str:
+        """See to it that events go to this engine, signed with this secret; the endpoint's id.
+
+        The address or the secret may have changed since the last start: the endpoint stays the same one.
+        """
+        endpoints = self.deliveries.endpoints
+        settings: dict[str, Any] = {
+            "url": url,
+            "delays_s": self.settings.delays_s,
+            "timeout_s": self.settings.timeout_s,
+            "in_flight_max": CONCURRENCY,
+        }
+        known = self.store.atomic(lambda tx: tx.row("credentials.setting", name=HOME), write=False)
+        if known is None:
+            made = endpoints.add(secret=secret, tenant=TENANT, scheme=SCHEME, **settings)
+            winner = self.store.atomic(lambda tx: tables.settle(tx, HOME, made.id))
+            if winner != made.id:
+                endpoints.disable(made.id, reason="another process has added the same one")
+            known = (winner,)
+        held = endpoints.show(known[0])
+        if any(getattr(held, name) != value for name, value in settings.items()):
+            held = endpoints.update(held.id, **settings)
+        if secret not in [one.secret for one in held.secrets][:1]:
+            endpoints.rotate_secret(held.id, secret=secret, overlap_s=0)
+        self._leave_strays(held.id, url)
+        return held.id
+
+    def _leave_strays(self, home: str, url: str) -> None:
+        """A process that died while it added the endpoint left one behind that nobody knows."""
+        for one in self.deliveries.endpoints.list(tenant=TENANT, count=PAGE_ROWS_MAX):
+            if one.id != home and one.url == url and one.enabled:
+                self.deliveries.endpoints.disable(one.id, reason="it is there twice")
+
+    def _revive(self, job_id: str) -> bool:
+        try:
+            self._letters.revive(job_id, reason="reprocessed")
+        except Failure as failure:
+            if failure.code not in NO_DEAD_LETTER:
+                raise
+            return False  # somebody else was faster
+        return True
+
+
+def _named(document: Json) -> tuple[str, str]:
+    """The id and the type of an event; everything else in it is the receiver's to judge."""
+    if not isinstance(document, dict):
+        raise invalid([Problem("body", "type")])
+    wrong = []
+    event_type, event_id = document.get("event_type"), document.get("event_id")
+    if event_type is None:
+        wrong.append(Problem("event_type", REQUIRED))
+    elif not isinstance(event_type, str) or not _TYPE.match(event_type):
+        wrong.append(Problem("event_type", "format"))
+    if event_id is not None and not (isinstance(event_id, str) and _ID.match(event_id)):
+        wrong.append(Problem("event_id", "format"))
+    if wrong:
+        raise invalid(wrong)
+    return event_id or new_event_id(), str(event_type)
+
+
+def _letter(row: Row) -> DeadLetter:
+    (job_id, event_id, event_type, body, code, message, status, attempts, last_us, failed_us, endpoint_id) = row
+    return DeadLetter(
+        id=job_id,
+        event_id=event_id,
+        event_type=event_type,
+        payload=decode(body),
+        error_message=message,
+        error_code=code,
+        status_code=status,
+        attempts=attempts,
+        last_attempt_at=None if last_us is None else utc_text(last_us),
+        created_at=utc_text(failed_us),
+        endpoint_id=endpoint_id,
+        failed_us=failed_us,
+    )

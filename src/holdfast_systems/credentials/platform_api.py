@@ -1,0 +1,234 @@
+"""The platform's routes: events in, what became of them, endpoints, dead letters. All of it is for operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from fastapi import Body, FastAPI, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from holdfast.base import Secret, utc_text
+from holdfast.catalog import Dialect
+from holdfast.delivery import Delivery, Endpoint
+from holdfast.delivery.publishing import EVENT_BYTES_MAX
+from holdfast.http import BodyRule, Edge, Reach
+from holdfast.http.asgi import Application
+from holdfast.http.operator import OperatorOnly
+from holdfast.http.ssrf import checked
+from holdfast_systems.credentials import alerts
+from holdfast_systems.credentials.faults import CREDENTIALS, INVALID_PAYLOAD
+from holdfast_systems.credentials.platform import CONCURRENCY, PAGE_ROWS_MAX, REPROCESSED, SCHEME, TENANT, Platform
+
+ROOM_BYTES = 4_096
+"""Spaces and an id may be added on the way; what is stored is counted again."""
+ATTEMPT_VERBS: Mapping[str, str] = {"finished": "delivered", "retried": "retried", "failed": "failed"}
+
+Count = Annotated[int, Query(ge=1, le=PAGE_ROWS_MAX)]
+Id = Annotated[str, Field(max_length=100, pattern=r"^[^\x00]*$")]
+
+
+class NewEndpoint(BaseModel):
+    """Where events are to go."""
+
+    model_config = ConfigDict(extra="forbid")
+    url: str = Field(max_length=2_000)
+    secret: str | None = Field(None, min_length=1, max_length=1_000)
+    """Without one, one is made; the answer tells it, once."""
+    event_types: list[str] = Field(default_factory=list, max_length=100)
+
+
+class EndpointChange(BaseModel):
+    """What is to be different."""
+
+    model_config = ConfigDict(extra="forbid")
+    url: str | None = Field(None, max_length=2_000)
+    event_types: list[str] | None = Field(None, max_length=100)
+
+
+class Reprocess(BaseModel):
+    """Which dead letters are to be sent again."""
+
+    model_config = ConfigDict(extra="forbid")
+    limit: int = Field(REPROCESSED, ge=1, le=PAGE_ROWS_MAX)
+    event_id: Id | None = None
+
+
+def platform_application(platform: Platform, token: Secret, reach: Reach) -> Application:
+    """The platform as an ASGI application that guards its own doors."""
+    api = FastAPI(title="Event platform", docs_url=None, redoc_url=None, redirect_slashes=False)
+    _add_events(api, platform)
+    _add_dead_letters(api, platform)
+    _add_endpoints(api, platform, reach)
+    guarded = OperatorOnly(api, token, dialect=Dialect.FLAT)
+    body = BodyRule(bytes_max=EVENT_BYTES_MAX + ROOM_BYTES)
+    return Edge(
+        guarded, catalog=CREDENTIALS, dialect=Dialect.FLAT, remap={"VALIDATION_ERROR": INVALID_PAYLOAD}, body=body
+    )
+
+
+def _add_events(api: FastAPI, platform: Platform) -> None:
+    @api.post("/v1/events", status_code=202)
+    def accept(document: Annotated[dict[str, Any], Body()], response: Response) -> dict[str, Any]:
+        """Write an event down and let it be delivered; without an `event_id` it gets one."""
+        told = platform.accept(document)
+        response.headers["Location"] = f"events/{told['event_id']}"
+        return told
+
+    @api.get("/v1/events/{event_id}")
+    def event(event_id: Id) -> dict[str, Any]:
+        """An event, and every attempt to deliver it."""
+        found = platform.history(event_id)
+        return {
+            "event_id": found.id,
+            "event_type": found.type,
+            "status": _status(found.deliveries),
+            "payload": found.payload,
+            "created_at": utc_text(found.created_us),
+            "deliveries": [_delivery(one) for one in found.deliveries],
+        }
+
+
+def _add_dead_letters(api: FastAPI, platform: Platform) -> None:
+    @api.get("/v1/dead-letters")
+    def dead_letters(count: Count = 50, after: str = "", event_type: Id | None = None) -> dict[str, Any]:
+        """What could not be delivered, the oldest first."""
+        found = platform.dead_letters(count=count, after=_place(after), event_type=event_type)
+        following = f"{found[-1].failed_us}:{found[-1].id}" if len(found) == count else None
+        return {"total": platform.dead_count(), "dead_letters": [one.shown() for one in found], "next": following}
+
+    @api.post("/v1/dead-letters/reprocess")
+    def reprocess(asked: Reprocess | None = None) -> dict[str, Any]:
+        """Deliver dead letters again, the oldest first."""
+        asked = asked or Reprocess(limit=REPROCESSED)
+        done = platform.reprocess(limit=asked.limit, event_id=asked.event_id)
+        return {"reprocessed": len(done), "event_ids": [one.event_id for one in done]}
+
+    @api.get("/v1/alerts")
+    def raised(count: Count = 50) -> dict[str, Any]:
+        """What operators were told, the latest first."""
+        return {"alerts": alerts.recent(platform.store, count)}
+
+
+def _add_endpoints(api: FastAPI, platform: Platform, reach: Reach) -> None:
+    endpoints = platform.deliveries.endpoints
+    settings = {
+        "delays_s": platform.settings.delays_s,
+        "timeout_s": platform.settings.timeout_s,
+        "in_flight_max": CONCURRENCY,
+    }
+
+    @api.post("/v1/endpoints", status_code=201)
+    def add(asked: NewEndpoint) -> dict[str, Any]:
+        """Send events to one more address."""
+        checked(asked.url, reach)
+        secret = None if asked.secret is None else Secret(asked.secret)
+        made = endpoints.add(
+            asked.url, secret=secret, tenant=TENANT, scheme=SCHEME, event_types=asked.event_types, **settings
+        )
+        return {**_endpoint(made), "secret": made.secrets[0].secret.reveal()}
+
+    @api.get("/v1/endpoints")
+    def listed(count: Count = 50, after: Id = "") -> dict[str, Any]:
+        """Where events go."""
+        found = endpoints.list(tenant=TENANT, count=count, after=after)
+        return {"endpoints": [_endpoint(one) for one in found], "next": found[-1].id if len(found) == count else None}
+
+    @api.get("/v1/endpoints/{endpoint_id}")
+    def show(endpoint_id: Id) -> dict[str, Any]:
+        """One endpoint."""
+        return _endpoint(_own(endpoints.show(endpoint_id)))
+
+    @api.patch("/v1/endpoints/{endpoint_id}")
+    def change(endpoint_id: Id, asked: EndpointChange) -> dict[str, Any]:
+        """Change an endpoint."""
+        _own(endpoints.show(endpoint_id))
+        changes = {name: value for name, value in asked.model_dump().items() if value is not None}
+        if asked.url is not None:
+            checked(asked.url, reach)
+        return _endpoint(endpoints.update(endpoint_id, **changes))
+
+    @api.delete("/v1/endpoints/{endpoint_id}", status_code=204)
+    def remove(endpoint_id: Id) -> None:
+        """Send nothing more there. What was sent, and what was not, stays on record."""
+        _own(endpoints.show(endpoint_id))
+        endpoints.disable(endpoint_id, reason="removed by an operator")
+
+    _add_endpoint_deeds(api, platform, lambda endpoint_id: _own(endpoints.show(endpoint_id)))
+
+
+def _add_endpoint_deeds(api: FastAPI, platform: Platform, own: Callable[[str], Endpoint]) -> None:
+    endpoints = platform.deliveries.endpoints
+
+    @api.post("/v1/endpoints/{endpoint_id}/enable")
+    def enable(endpoint_id: Id) -> dict[str, Any]:
+        """Send again; what it missed is among the dead letters."""
+        own(endpoint_id)
+        endpoints.enable(endpoint_id)
+        return _endpoint(endpoints.show(endpoint_id))
+
+    @api.post("/v1/endpoints/{endpoint_id}/rotate-secret")
+    def rotate(endpoint_id: Id) -> dict[str, Any]:
+        """Sign with a new secret from now on. The receiver has to know it, and accepts the old one besides."""
+        own(endpoint_id)
+        return {"endpoint_id": endpoint_id, "secret": endpoints.rotate_secret(endpoint_id).reveal()}
+
+
+def _own(endpoint: Endpoint) -> Endpoint:
+    """Others may share the store; their endpoints are not there for us."""
+    if endpoint.tenant != TENANT:
+        raise CREDENTIALS["ENDPOINT_NOT_FOUND"](endpoint_id=endpoint.id)
+    return endpoint
+
+
+def _endpoint(endpoint: Endpoint) -> dict[str, Any]:
+    return {
+        "endpoint_id": endpoint.id,
+        "url": endpoint.url,
+        "event_types": list(endpoint.event_types),
+        "enabled": endpoint.enabled,
+        "disabled_reason": endpoint.disabled_reason,
+        "delays_s": list(endpoint.delays_s),
+        "timeout_s": endpoint.timeout_s,
+        "secrets_in_force": len(endpoint.secrets),
+        "created_at": utc_text(endpoint.created_us),
+    }
+
+
+def _status(deliveries: Any) -> str:
+    states = {one.state for one in deliveries}
+    if "failed" in states:
+        return "failed"
+    if states & {"queued", "processing"}:
+        return "pending"
+    return "delivered" if deliveries else "unrouted"
+
+
+def _delivery(delivery: Delivery) -> dict[str, Any]:
+    return {
+        "endpoint_id": delivery.endpoint_id,
+        "status": _status([delivery]),
+        "attempts": [_attempt(event) for event in delivery.events if event["verb"] in ATTEMPT_VERBS],
+        "error_code": delivery.error_code,
+        "error_message": delivery.error_message,
+    }
+
+
+def _attempt(event: Mapping[str, Any]) -> dict[str, Any]:
+    duration_us, due_us = event["duration_us"], event["due_us"]
+    return {
+        "attempt": event["attempt"],
+        "at": utc_text(event["at_us"]),
+        "outcome": ATTEMPT_VERBS[event["verb"]],
+        "status_code": event["upstream_status"],
+        "error_code": event["code"],
+        "duration_ms": None if duration_us is None else round(duration_us / 1_000, 3),
+        "next_attempt_at": None if due_us is None else utc_text(due_us),
+    }
+
+
+def _place(after: str) -> tuple[int, str]:
+    moment, _, job_id = after.partition(":")
+    if after and not (moment.isdecimal() and len(moment) < 19 and job_id and "\0" not in job_id):
+        raise INVALID_PAYLOAD("Invalid field: after (format)", field="after", reason="format")
+    return (int(moment), job_id) if after else (-1, "")

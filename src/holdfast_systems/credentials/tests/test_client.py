@@ -1,0 +1,101 @@
+"""The sender library against a real receiver: what is tried again, when, and what is not."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+
+from holdfast.base import Secret
+from holdfast.catalog import Failure
+from holdfast.testing import instant
+from holdfast_systems.credentials.client import Sender
+
+from .live import SECRET, created, signature
+from .receiver import Receiver, Say, receiving
+
+
+@pytest.fixture
+def receiver():
+    with receiving() as one:
+        yield one
+
+
+@pytest.fixture
+def sender(receiver: Receiver):
+    with Sender(receiver.url, secret=SECRET) as one:
+        yield one
+
+
+def test_it_retries_on_500_and_returns_the_answer(receiver: Receiver, sender: Sender) -> None:
+    receiver.answers.append(Say(500))
+    with instant() as time:
+        assert sender.send(created()) == {"processed": 1}
+    assert (len(receiver.got), time.waits_s) == (2, [1.0])
+
+
+def test_it_does_not_retry_on_400(receiver: Receiver, sender: Sender) -> None:
+    receiver.always = Say(400, b'{"error":"x","code":"INVALID_PAYLOAD"}')
+    with instant() as time, pytest.raises(Failure) as caught:
+        sender.send(created())
+    assert (len(receiver.got), time.waits_s) == (1, [])
+    assert caught.value.details["upstream_status"] == 400
+    assert "INVALID_PAYLOAD" in caught.value.message
+
+
+@pytest.mark.parametrize(("headers", "waited_s"), [({"Retry-After": "2"}, 2.0), ({}, 60.0)])
+def test_it_respects_retry_after_on_429(
+    receiver: Receiver, sender: Sender, headers: dict[str, str], waited_s: float
+) -> None:
+    receiver.answers.append(Say(429, b"{}", headers))
+    with instant() as time:
+        assert sender.send(created()) == {"processed": 1}
+    assert time.waits_s == [waited_s]
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_a_server_that_stays_broken_is_tried_five_times_on_the_schedule(
+    receiver: Receiver, sender: Sender, status: int
+) -> None:
+    receiver.always = Say(status)
+    with instant() as time, pytest.raises(Failure):
+        sender.send(created())
+    assert (len(receiver.got), time.waits_s) == (5, [1.0, 2.0, 4.0, 8.0])
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413])
+def test_a_refusal_is_final(receiver: Receiver, sender: Sender, status: int) -> None:
+    receiver.always = Say(status)
+    with pytest.raises(Failure):
+        sender.send(created())
+    assert len(receiver.got) == 1
+
+
+def test_every_attempt_brings_the_same_signed_bytes_under_one_id(receiver: Receiver, sender: Sender) -> None:
+    receiver.answers += [Say(None), Say(503)]
+    with instant():
+        sender.send(created())
+    bodies = {body for _, body in receiver.got}
+    assert (len(receiver.got), len(bodies)) == (3, 1)
+    body = bodies.pop()
+    assert json.loads(body)["event_id"].startswith("evt_")
+    assert len(json.loads(body)["event_id"]) == 20
+    assert {headers["x-gr-signature"] for headers, _ in receiver.got} == set(signature(body).values())
+
+
+def test_a_refused_connection_is_tried_again() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/"
+    with Sender(url, secret=Secret(SECRET)) as sender, instant() as time, pytest.raises(Failure) as caught:
+        sender.send(created())
+    assert caught.value.code == "CONNECTION_REFUSED"
+    assert len(time.waits_s) == 4
+
+
+async def test_it_sends_on_an_event_loop_too(receiver: Receiver) -> None:
+    receiver.answers.append(Say(500))
+    async with Sender(receiver.url, secret=SECRET, delays_s=(0.0,)) as sender:
+        assert await sender.send_async(created()) == {"processed": 1}
+    assert len(receiver.got) == 2

@@ -1,0 +1,115 @@
+"""The page in a real browser: signing in, reading it, on a phone and in the dark; and that nothing shows without it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from holdfast.store import Store
+from holdfast_systems.credentials.pages.session import COOKIE
+
+from .live import TOKEN, Live, about, called, created, evidence, running, vouch
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+TITLES = ("Planted 200 seedlings", "Led a workshop", "Brought rice to the warehouse")
+
+
+def fill(live: Live) -> None:
+    people = (("ibu_nurni", "Ibu Nurni"), ("budi", "Budi Farmer"), ("siti", "Dr Siti"))
+    for place, (user, name) in enumerate(people):
+        for number in range(3 - place):
+            made = created(f"evt_{user}_{number}", f"contrib_{user}_{number}", user=user)
+            made["actor"]["username"] = name
+            made["subject"]["title"] = ("Planted 200 seedlings", "Led a workshop", "Brought rice to the warehouse")[
+                number
+            ]
+            live.send(made)
+            live.send(evidence(f"evt_{user}_{number}_e", f"contrib_{user}_{number}"))
+    live.send(about("contribution_verified", "evt_verified", "contrib_ibu_nurni_0"))
+    live.send(about("contribution_rejected", "evt_rejected", "contrib_budi_1"))
+    live.send(vouch("evt_vouch", "siti", "strong"))
+    live.send(evidence("evt_early", "contrib_not_there_yet"))
+
+
+def test_without_signing_in_only_the_form_is_shown(live: Live) -> None:
+    live.send(created("evt_1"))
+    front = live.http.get("/engine/")
+    assert front.status_code == 200
+    assert "Operator’s token" in front.text
+    assert "user123" not in front.text
+    person = live.http.get("/engine/people/gotong_royong/user123")
+    assert (person.status_code, "user123" in person.text) == (401, False)
+
+
+def test_a_wrong_token_does_not_sign_in_and_a_forged_cookie_is_none(live: Live) -> None:
+    refused = live.http.post("/engine/sign-in", data={"token": "guess"})
+    assert (refused.status_code, "set-cookie" in refused.headers) == (401, False)
+    forged = live.http.get("/engine/", headers={"cookie": f"{COOKIE}=9999999999.{'0' * 64}"})
+    assert "Operator’s token" in forged.text
+
+
+def test_signed_in_the_cookie_is_kept_from_scripts_and_other_sites(live: Live) -> None:
+    reply = live.http.post("/engine/sign-in", data={"token": TOKEN})
+    assert reply.status_code == 303
+    cookie = reply.headers["set-cookie"]
+    assert all(part in cookie for part in ("HttpOnly", "SameSite=Strict", "Path=/engine"))
+    page = live.http.get("/engine/", headers={"cookie": cookie.partition(";")[0]})
+    assert "Credentials" in page.text
+    assert "script" not in page.headers["content-security-policy"]
+
+
+def test_text_of_users_is_shown_and_never_run(live: Live) -> None:
+    made = created("evt_1", user="<b>u</b>")
+    made["actor"]["username"] = "<script>alert(1)</script>"
+    live.send(made)
+    cookie = live.http.post("/engine/sign-in", data={"token": TOKEN}).headers["set-cookie"].partition(";")[0]
+    page = live.http.get("/engine/", headers={"cookie": cookie}).text
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    link = page.partition('href="people/')[2].partition('"')[0]
+    assert live.http.get(f"/engine/people/{link}", headers={"cookie": cookie}).status_code == 200
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: the page was NOT looked at in a browser")
+def test_a_person_signs_in_and_reads_the_page_on_a_phone_in_the_dark(tmp_path: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    store = Store.open(f"sqlite:///{tmp_path / 'page.db'}")
+    store.migrate()
+    with running(store, tmp_path) as live, sync_playwright() as play:
+        fill(live)
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        troubles: list[str] = []
+        for name, size, scheme in (("wide", (1_200, 900), "light"), ("phone", (390, 844), "dark")):
+            context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+            page = context.new_page()
+            page.on("console", lambda said: troubles.append(said.text) if said.type == "error" else None)
+            page.goto(f"{live.url}/engine/")
+            page.get_by_label("Operator’s token").fill(TOKEN)
+            page.get_by_role("button", name="Sign in").click()
+            page.get_by_role("heading", name="Credentials").wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+            assert page.get_by_role("row", name="Ibu Nurni").get_by_text("205").is_visible()
+            page.screenshot(path=str(tmp_path / f"{name}.png"), full_page=True)
+            page.get_by_role("link", name="Ibu Nurni").click()
+            page.get_by_role("heading", name="Ibu Nurni").wait_for()
+            assert page.get_by_text("verified", exact=True).is_visible()
+            page.get_by_role("button", name="Sign out").click()
+            page.get_by_role("heading", name="Sign in").wait_for()
+            context.close()
+        browser.close()
+    store.close()
+    assert troubles == []
+
+
+def test_several_platforms_are_chosen_between(store: Store, tmp_path: Path) -> None:
+    from .live import settings_file
+
+    text = '[platforms.other]\nsecrets = ["x"]\n'
+    with called(store, tmp_path, environment=settings_file(tmp_path, text)) as live:
+        cookie = live.http.post("/engine/sign-in", data={"token": TOKEN}).headers["set-cookie"].partition(";")[0]
+        page = live.http.get("/engine/?platform=other", headers={"cookie": cookie}).text
+    assert 'href="./?platform=other" aria-current="page"' in page
