@@ -194,6 +194,7 @@ def _server(front: Front) -> Any:
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # a client that names another address must not be believed
             # Without it, a connection's later requests may run in the context of an earlier one.
             reset_contextvars=True,
             timeout_keep_alive=KEEP_ALIVE_S,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.store.sqlite import SqliteDatabase
 
 CHANNEL = "holdfast"
-DEBOUNCE_S = 0.01
+DEBOUNCE_S = 0.003
 LOOK_S = 0.02
 """How often a worker looks whether another process has written to the SQLite file."""
 LISTEN_S = 1.0
