@@ -85,7 +85,7 @@ def test_without_a_catalog_the_cores_and_every_systems_are_exported() -> None:
     ended = with_systems(SHADOW, "export", "--format", "json")
     assert ended.returncode == 0, ended.stderr
     names = {name for entry in json.loads(ended.stdout)["faults"] for name in entry["catalogs"]}
-    assert names == {"holdfast", "holdfast.edge", "delivery", "holdfast.artifact", "alpha"}
+    assert names == {"holdfast", "holdfast.edge", "delivery", "holdfast.artifact", "console", "alpha"}
 
 
 def test_a_system_whose_faults_cannot_be_read_is_named(tmp_path: Path) -> None:

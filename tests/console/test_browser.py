@@ -109,7 +109,7 @@ def test_an_outage_opens_a_breaker_and_the_page_shows_the_hold(
     page.get_by_text("Done: probe").wait_for()
     page.locator("#breaker-0 .badge", has_text="closed").wait_for()
     page.get_by_role("link", name="Overview").click()
-    page.locator("#queues tr", has_text="payments").get_by_text("open", exact=True).wait_for()
+    page.locator("#queues tr", has_text="payments").get_by_text("running", exact=True).wait_for()
     jobs.close()
 
 

@@ -100,11 +100,7 @@ def test_a_schedule_shows_the_earliest_and_the_latest_moment() -> None:
 
 def test_a_sparkline_shows_even_one_among_many() -> None:
     svg = sparkline([1, 0, 1_000], label="l")
-    heights = [
-        float(one)
-        for one in re.findall(r'height="([\d.]+)" class="bar', svg)
-        or re.findall(r'class="bar bad"[^>]*height="([\d.]+)"', svg)
-    ]
+    heights = [float(one) for one in re.findall(r"v-([\d.]+)h", svg)]
     assert heights == [2.0, 20.0]
 
 

@@ -136,6 +136,39 @@ def test_a_delivery_to_a_disabled_endpoint_is_not_revived(store: Store, jobs: Jo
     assert inside.act(f"/jobs/{job.id}/revive").status == 303
 
 
+def dead_deliveries(store: Store, deliveries: Deliveries, count: int) -> list[str]:
+    """So many events that were given up."""
+    for number in range(count):
+        deliveries.publish("order.paid", {"order": number})
+    held = store.atomic(lambda tx: ledger.claim(tx, queue="webhooks", worker="w-1", count=100))
+    gone = [failed(job, NOT_FOUND(), None, 5, blamed=False) for job in held]
+    store.atomic(lambda tx: ledger.settle(tx, "w-1", (), gone))
+    return [job.id for job in held]
+
+
+def test_many_are_revived_without_those_whose_endpoint_is_disabled(store: Store, jobs: Jobs, inside: Asker) -> None:
+    deliveries = Deliveries(store, jobs)
+    gone = deliveries.endpoints.add("http://127.0.0.1:9/gone", event_types=["order.*"])
+    deliveries.endpoints.add("http://127.0.0.1:9/here", event_types=["order.*"])
+    ids = dead_deliveries(store, deliveries, 3)
+    [plain] = kill(store, jobs, 1, tenant=gone.id)
+    deliveries.endpoints.disable(gone.id, reason="it moved")
+    assert "Of these, 3 will be left as they are: their endpoint is disabled." in inside.get("/dead/revive").text
+    assert "their endpoint is disabled" not in inside.get("/dead/revive?queue=mail").text
+    assert "their endpoint is disabled" not in inside.get("/dead/discard").text
+    answer = inside.act("/dead/revive", {"reason": "fixed"}, page="/dead/revive")
+    ended(inside.console._app.bulk)
+    [row] = audit(store)
+    assert (row["state"], row["done"], row["refused"], row["total"]) == ("done", 4, 3, 7)
+    assert row["result"] == "3 left: their endpoint is disabled"
+    assert (
+        "(3 left: their endpoint is disabled)" in inside.get(answer.headers["location"].removeprefix("/console")).text
+    )
+    states = {(jobs.show(one)["tenant"] == gone.id, jobs.show(one)["state"]) for one in ids}
+    assert states == {(True, "failed"), (False, "queued")}
+    assert jobs.show(plain)["state"] == "queued", "it is no delivery, whatever its tenant is called"
+
+
 @pytest.mark.parametrize(("verb", "past"), [("revive", "revived"), ("discard", "discarded")])
 def test_many_are_moved_and_the_row_says_how_many(
     store: Store, jobs: Jobs, inside: Asker, verb: str, past: str
@@ -170,12 +203,12 @@ def test_so_much_work_at_once_and_no_more(store: Store, jobs: Jobs, monkeypatch:
     kill(store, jobs, 1)
     begun, go_on = threading.Semaphore(0), threading.Event()
 
-    def slow(self: DeadLetters, chosen: DeadFilter, **_: Any) -> Any:
+    def slow(*_: Any) -> Any:
         begun.release()
         go_on.wait(PATIENCE_S)
         raise CONSOLE_BUSY()
 
-    monkeypatch.setattr(DeadLetters, "revive_all", slow)
+    monkeypatch.setattr(DeadLetters, "_each_batch", slow)
     monkeypatch.setattr("holdfast.console.bulk.RUNNING_MAX", 2)
     bulk = Bulk(store)
     for _ in range(2):

@@ -17,6 +17,7 @@ from holdfast.console.filters import Filter
 from holdfast.console.graves import count_dead, graves, most_frequent
 from holdfast.console.listing import NEWEST_ID, listed
 from holdfast.console.pages import deliveries
+from holdfast.console.receivers import count_unreceivable
 from holdfast.console.visit import Visit
 from holdfast.store import Engine, Store, Tx
 from holdfast.store.database import Cursor, Execute
@@ -29,6 +30,7 @@ INDEXES = {
     "console.failed_end": {"job_dead"},
     "console.deaths": {"job_dead"},
     "console.dead_count": {"job_dead"},
+    "console.unreceivable_count": {"job_dead", "webhook_endpoint_pkey"},
     "console.alike": {"job_fingerprints"},
     "console.alike_count": {"job_fingerprints"},
     "console.first_deaths": {"job_fingerprints"},
@@ -61,6 +63,9 @@ LOAD = [
     (20_000, "journal (at_us, subject, verb) SELECT i, 'a-' || (i - i / 4000 * 4000), 'claimed' FROM n"),
     (8_000, "webhook_event (id, type, body, published_by, created_us) SELECT 'e-' || i, 't', '[]', 'p', i FROM n"),
     (8_000, "webhook_delivery (event_id, endpoint_id, job_id) SELECT 'e-' || i, 'ep', 'a-' || i FROM n"),
+    (1, "webhook_endpoint (id, url, scheme, event_types, delays_s, headers, timeout_us, retry_after_max_us,"
+        " in_flight_max, created_us, disabled_us, disabled_reason)"
+        " SELECT 'ep', 'u', 's', '[]', '[]', '[]', 1, 1, 1, 1, 1, 'r' FROM n"),
     (4_000, "audit (id, at_us, who, verb, subject, state, touched_us) SELECT 'x-' || i, i, 'ann', 'revive', 's',"
             " 'done', i FROM n"),
 ]  # fmt: skip
@@ -84,6 +89,7 @@ def look(tx: Tx) -> None:
         assert found.groups, wanted
         most_frequent(tx, wanted, 10)
         count_dead(tx, wanted)
+        count_unreceivable(tx, wanted)
     assert count_dead(tx, Filter(fingerprint="f7")) == (150, False)
     for query in ({}, {"state": "failed", "text": "x"}, {"before": '[4000,"e-4000"]'}):
         deliveries._read(tx, Visit(path="/deliveries", query=query))

@@ -39,6 +39,7 @@ def test_every_transition_of_a_job_is_counted(verb: str) -> None:
             {
                 ("job_transitions_total", "pdf", "failed"): 1,
                 ("job_processing_duration_seconds", "pdf"): 1,
+                ("job_retry_count", "pdf"): 1,
                 ("jobs_failed_total", "pdf", "GW_5XX"): 1,
                 ("errors_total", "job", "GW_5XX"): 1,
             },
@@ -60,6 +61,7 @@ def test_every_transition_of_a_job_is_counted(verb: str) -> None:
             {
                 ("job_transitions_total", "pdf", "finished"): 1,
                 ("job_processing_duration_seconds", "pdf"): 1,
+                ("job_retry_count", "pdf"): 1,
                 ("retry_success_total", "job"): 1,
             },
         ),
@@ -187,6 +189,15 @@ def test_an_event_counts_as_its_rule_says(
     verb: str, facts: dict[str, object], expected: dict[tuple[str, ...], float]
 ) -> None:
     assert heard(verb, **facts) == expected
+
+
+@pytest.mark.parametrize(("attempt", "retries"), [(None, 0), (0, 0), (1, 0), (4, 3)])
+@pytest.mark.parametrize("verb", ["job.finished", "job.failed"])
+def test_a_job_that_ends_tells_how_often_it_was_retried(verb: str, attempt: int | None, retries: int) -> None:
+    meter = Meter()
+    meter.hear(verb, {"queue": "pdf", "attempt": attempt})
+    [found] = [one for one in meter.take() if one.metric.name == "job_retry_count"]
+    assert (found.values, found.amount, found.buckets[retries]) == (("pdf",), retries, 1)
 
 
 @pytest.mark.parametrize("verb", sorted(RULES))

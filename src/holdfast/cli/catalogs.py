@@ -22,7 +22,9 @@ def chosen_catalogs(wheres: Sequence[str]) -> list[Catalog]:
     """
     if wheres:
         return [find_catalog(where) for where in wheres]
-    every = [*core_catalogs(), *(catalog for name in known() for catalog in of_system(name))]
+    from holdfast.console.faults import CONSOLE
+
+    every = [*core_catalogs(), CONSOLE, *(catalog for name in known() for catalog in of_system(name))]
     return list({id(catalog): catalog for catalog in every}.values())
 
 

@@ -33,7 +33,9 @@ class Layout:
 
 def catalogs_of(made: Sequence[System]) -> list[Catalog]:
     """The core's catalogs and the systems', each once."""
-    every = [*core_catalogs(), *(catalog for system in made for catalog in system.catalogs)]
+    from holdfast.console.faults import CONSOLE as OF_CONSOLE
+
+    every = [*core_catalogs(), OF_CONSOLE, *(catalog for system in made for catalog in system.catalogs)]
     return list({id(catalog): catalog for catalog in every}.values())
 
 

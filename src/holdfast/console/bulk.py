@@ -13,6 +13,7 @@ from holdfast.catalog import Failure
 from holdfast.catalog.core import INTERNAL_ERROR
 from holdfast.console.deeds import AuditedStore, Deed, note
 from holdfast.console.faults import CONSOLE_BUSY
+from holdfast.console.receivers import Reviver
 from holdfast.store import Store, Tx
 from holdfast.worker import DeadFilter, DeadLetters
 from holdfast.worker.dead import Progress
@@ -86,10 +87,13 @@ class Bulk:
             if self._stopping:
                 raise Stopped
 
-        act = dead.revive_all if deed.verb == "revive" else dead.discard_all
-        ended = act(chosen, reason=deed.reason, progress=look)
+        reviver = Reviver(self._store)
+        if deed.verb == "revive":
+            ended = dead._each_batch(chosen, reviver, deed.reason, look)
+        else:
+            ended = dead.discard_all(chosen, reason=deed.reason, progress=look)
         self._store.atomic(lambda tx: tx.run("console.counted", id=deed.id, total=max(ended.total, ended.done)))
-        return "done"
+        return f"{reviver.left} left: their endpoint is disabled" if reviver.left else "done"
 
 
 def _grow(tx: Tx, deed: Deed, result: Any) -> None:

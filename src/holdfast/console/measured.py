@@ -12,7 +12,7 @@ from holdfast.watch.names import Metric
 from holdfast.watch.panels import Line as Defined
 from holdfast.watch.panels import Panel
 from holdfast.watch.rules_measure import Counted, Level, Quantile, Ratio
-from holdfast.watch.series import Series
+from holdfast.watch.series import Points, Series
 
 LINES_MAX = 6
 """Of a line for each value of a label, the highest so many are drawn."""
@@ -56,16 +56,18 @@ class Measured:
 
 def measured(series: Series, panel: Panel, where: Where, window: Window) -> Measured:
     """Every line of the panel."""
+    reading = _Reading(series, where, window)
     starts_us: list[int] = []
     lines: list[Line] = []
     for line in panel.lines:
         match line.what:
             case Ratio():
-                starts_us, drawn = _ratio(series, line.what, line.title, where, window)
+                starts_us, drawn = _ratio(reading, line.what, line.title)
             case Quantile():
-                starts_us, drawn = _quantile(series, line, where, window)
+                shares = [one.what.share for one in panel.lines if isinstance(one.what, Quantile)]
+                starts_us, drawn = _quantile(reading, line.what, line.title, shares)
             case Level():
-                starts_us, drawn = _level(series, line, where, window)
+                starts_us, drawn = _level(reading, line, line.what)
             case _:
                 continue  # what is counted is drawn as bars
         lines += drawn
@@ -100,39 +102,57 @@ def _wheres(one: Counted, where: Where) -> list[Where]:
     return [{**chosen, **dict(zip(labels, values, strict=True))} for values in product(*(v for _, v in one.only))]
 
 
-def _grown(series: Series, one: Counted, where: Where, window: Window) -> dict[int, float]:
-    """How much it grew in each step. The panels leave no series out, so neither does this."""
-    if len(one.only) == 1:
-        ((label, values),) = one.only
-        points = series.points(one.metric.name, **window.asked(), where=narrowed_to(one.metric, where), by=label)
-        return {at_us: sum(found.get(value, 0.0) for value in values) for at_us, found in points}
-    total: dict[int, float] = {}
-    for narrowed in _wheres(one, where):
-        for at_us, found in series.points(one.metric.name, **window.asked(), where=narrowed):
-            total[at_us] = total.get(at_us, 0.0) + found.get("", 0.0)
-    return total
+class _Reading:
+    """What one panel reads. Lines that need the same numbers share them."""
+
+    def __init__(self, series: Series, where: Where, window: Window) -> None:
+        self._series = series
+        self._where = where
+        self._window = window
+        self._points: dict[tuple[str, str | None], Points] = {}
+        self._quantiles: dict[Counted, list[tuple[int, dict[float, float]]]] = {}
+
+    def points(self, metric: Metric, by: str | None) -> Points:
+        key = (metric.name, by)
+        if key not in self._points:
+            where = narrowed_to(metric, self._where)
+            self._points[key] = self._series.points(metric.name, **self._window.asked(), where=where, by=by)
+        return self._points[key]
+
+    def quantiles(self, one: Counted, shares: Sequence[float]) -> list[tuple[int, dict[float, float]]]:
+        if one not in self._quantiles:
+            (where,) = _wheres(one, self._where)
+            self._quantiles[one] = self._series.quantiles(one.metric.name, shares, **self._window.asked(), where=where)
+        return self._quantiles[one]
+
+    def grown(self, one: Counted) -> dict[int, float]:
+        """How much it grew in each step. The panels leave no series out, so neither does this."""
+        if not one.only:
+            return {at_us: found.get("", 0.0) for at_us, found in self.points(one.metric, None)}
+        if len(one.only) == 1:
+            ((label, values),) = one.only
+            points = self.points(one.metric, label)
+            return {at_us: sum(found.get(value, 0.0) for value in values) for at_us, found in points}
+        total: dict[int, float] = {}
+        for narrowed in _wheres(one, self._where):
+            for at_us, found in self._series.points(one.metric.name, **self._window.asked(), where=narrowed):
+                total[at_us] = total.get(at_us, 0.0) + found.get("", 0.0)
+        return total
 
 
-def _ratio(series: Series, what: Ratio, title: str, where: Where, window: Window) -> tuple[list[int], list[Line]]:
-    whole = _grown(series, what.whole, where, window)
-    part = _grown(series, what.part, where, window)
+def _ratio(reading: _Reading, what: Ratio, title: str) -> tuple[list[int], list[Line]]:
+    whole, part = reading.grown(what.whole), reading.grown(what.part)
     values = [part.get(at_us, 0.0) / count if count > 0 else None for at_us, count in whole.items()]
     return list(whole), [Line(title, "", values)]
 
 
-def _quantile(series: Series, line: Defined, where: Where, window: Window) -> tuple[list[int], list[Line]]:
-    what = line.what
-    assert isinstance(what, Quantile)
-    (narrowed,) = _wheres(what.of, where)
-    points = series.quantiles(what.of.metric.name, [what.share], **window.asked(), where=narrowed)
-    return [at_us for at_us, _ in points], [Line(line.title, "", [found.get(what.share) for _, found in points])]
+def _quantile(reading: _Reading, what: Quantile, title: str, shares: Sequence[float]) -> tuple[list[int], list[Line]]:
+    points = reading.quantiles(what.of, shares)
+    return [at_us for at_us, _ in points], [Line(title, "", [found.get(what.share) for _, found in points])]
 
 
-def _level(series: Series, line: Defined, where: Where, window: Window) -> tuple[list[int], list[Line]]:
-    what = line.what
-    assert isinstance(what, Level)
-    narrowed = narrowed_to(what.of, where)
-    points = series.points(what.of.name, **window.asked(), where=narrowed, by=line.per)
+def _level(reading: _Reading, line: Defined, what: Level) -> tuple[list[int], list[Line]]:
+    points = reading.points(what.of, line.per)
     highest: dict[str, float] = {}
     for _, found in points:
         for key, value in found.items():

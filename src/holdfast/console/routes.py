@@ -10,6 +10,7 @@ from holdfast.console.bulk import Bulk
 from holdfast.console.deeds import VERBS_OF_MANY, do, new_deed
 from holdfast.console.filters import filter_of
 from holdfast.console.forms import safe_back
+from holdfast.console.look import at_one_look
 from holdfast.console.page import Desk, Page, Render
 from holdfast.console.pages import (
     alerts,
@@ -49,11 +50,13 @@ def page_for(desk: Desk, visit: Visit) -> Page:
     Raises:
         Failure: NOT_FOUND, or what the page itself raises.
     """
-    page = _render_of(visit.parts)(desk, visit)
-    said = visit.get("said")
-    if said is None:
-        return page
-    return replace(page, parts=[*audit.word_of(desk, said), *page.parts])
+    render, said = _render_of(visit.parts), visit.get("said")
+
+    def make(looking: Desk) -> Page:
+        page = render(looking, visit)
+        return page if said is None else replace(page, parts=[*audit.word_of(looking, said), *page.parts])
+
+    return at_one_look(desk, make)
 
 
 def answer_form(desk: Desk, bulk: Bulk, visit: Visit, form: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.console.filters import Filter, iso
@@ -12,12 +13,16 @@ from holdfast.console.parts import choice
 from holdfast.console.visit import Visit
 from holdfast.delivery.publishing import QUEUE as DELIVERY_QUEUE
 from holdfast.http.markup import Markup, element
+from holdfast.store import Store
+from holdfast.watch.labels import Labels, read_labels
 from holdfast.watch.names import DELIVERIES, JOB_TRANSITIONS, LINK_ATTEMPTS, REQUESTS, Metric
 from holdfast.watch.panels import LINKS, QUEUES, WEBHOOKS, Subject
 from holdfast.watch.panels import REQUESTS as SERVED
 
 CHOICES_MAX = 200
-KNOWN_S = 7 * 86_400.0
+ADDRESSES_REMEMBERED = 4_096
+"""All charts of a page have the same steps, and so has the page a moment later."""
+KNOWN_S = 7 * 86_400
 """What has been heard of in this time can be chosen."""
 
 
@@ -71,14 +76,7 @@ class Scope:
 
     def behind(self, visit: Visit, start_us: int, end_us: int) -> str:
         """What is behind a step of a chart: the jobs or deliveries of that time, where there are any."""
-        span = {"since": iso(start_us), "until": iso(end_us)}
-        match self.kind:
-            case "queue":
-                return visit.to("jobs", queue=self.name, **span)
-            case "endpoint":
-                return visit.to("deliveries", endpoint=self.name, **span)
-            case _:
-                return visit.to("faults")
+        return _behind(visit.root, self.kind, self.name, start_us, end_us)
 
     def failed(self, visit: Visit, label: str, value: str, start_us: int) -> str:
         """The failures behind a bar; empty where there is nothing to show."""
@@ -128,8 +126,9 @@ def scope_of(visit: Visit) -> Scope:
 def scope_form(desk: Desk, visit: Visit, scope: Scope) -> Markup:
     """The form that chooses; it works without script."""
     options = [(f"{kind}:", f"All {words}") for kind, (_, _, words) in SUBJECTS.items()]
+    known = _known(desk.store)
     for kind, (subject, metric, _) in SUBJECTS.items():
-        names = sorted(desk.series.increase_by(metric.name, subject.label, over_s=KNOWN_S))
+        names = sorted({labels.get(subject.label, "") for name, labels in known if name == metric.name})
         options += [(f"{kind}:{name}", f"{kind.capitalize()} {name}") for name in names[:CHOICES_MAX] if name]
     chosen = f"{scope.kind}:{scope.name}"
     if chosen not in {value for value, _ in options}:
@@ -143,3 +142,23 @@ def scope_form(desk: Desk, visit: Visit, scope: Scope) -> Markup:
         action=visit.to(""),
         class_="filter",
     )
+
+
+@lru_cache(ADDRESSES_REMEMBERED)
+def _behind(root: str, kind: str, name: str, start_us: int, end_us: int) -> str:
+    span = {"since": iso(start_us), "until": iso(end_us)}
+    visit = Visit(root=root)
+    match kind:
+        case "queue":
+            return visit.to("jobs", queue=name, **span)
+        case "endpoint":
+            return visit.to("deliveries", endpoint=name, **span)
+        case _:
+            return visit.to("faults")
+
+
+def _known(store: Store) -> list[tuple[str, Labels]]:
+    """The series from which the names are taken."""
+    asked = {"names": [metric.name for _, metric, _ in SUBJECTS.values()], "lately_us": KNOWN_S * 1_000_000}
+    rows = store.atomic(lambda tx: tx.rows("console.known", **asked), write=False)
+    return [(name, read_labels(text)) for name, text in rows]

@@ -1,6 +1,7 @@
 """Metrics as Prometheus reads them: the totals of all processes, and the gauges as they stand.
 
-Every process answers the same, so any one of them may be scraped.
+Every process answers the same, so any one of them may be scraped. What the answering process has counted itself is in
+the answer; what others have counted comes with their next flush.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from holdfast.watch.flush import bound_text
 from holdfast.watch.gauges import REMEMBERED_S, Gauges
 from holdfast.watch.labels import Labels, read_labels
 from holdfast.watch.names import METRICS, Kind, Metric
+from holdfast.watch.watching import bring_in
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric as Family
@@ -76,6 +78,7 @@ class Exposition:
         return content_type, encoder(self._registry)
 
     def _found(self) -> Found:
+        bring_in(self._store)
         rows = self._store.atomic(lambda tx: tx.rows("metric.totals", most=ROWS_MAX), write=False)
         found: dict[str, list[tuple[Labels, float]]] = {}
         for name, text, value in rows:

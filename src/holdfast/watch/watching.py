@@ -46,6 +46,10 @@ class Watching:
         """Show the breakers and the budgets of these links too; live ones of this process are shown anyway."""
         self._links.update(links)
 
+    def counts_for(self, store: Store) -> bool:
+        """Whether its numbers go to this store."""
+        return self._store is store
+
     def flush(self) -> bool:
         """Bring everything to the store now; False when it could not be reached, and is kept for the next time."""
         with self._flushing:
@@ -128,6 +132,13 @@ def start(store: Store, *, flush_s: float = FLUSH_S, links: Iterable[Link] = ())
         links: whose breakers and budgets are shown besides those of all links that are alive in this process.
     """
     return Watching(store, flush_s=flush_s, links=links)
+
+
+def bring_in(store: Store) -> None:
+    """Bring to the store what this process has counted for it so far: whoever reads now finds all of it."""
+    for one in list(_watching):
+        if one.counts_for(store):
+            one.flush()
 
 
 def _after_fork() -> None:

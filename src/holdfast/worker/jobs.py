@@ -208,8 +208,8 @@ class Jobs:
             tx.many("job.journal_settled", [event], worker="")
             if verb == "cancelled" and bus.listeners:
                 # Of one that runs, the worker tells when it has stopped.
-                facts = tx.records("job.show", id=job_id)[0]
-                tx.after_commit.append(lambda: telling.cancelled(facts))
+                shown = tx.records("job.show", id=job_id)[0]
+                tx.after_commit.append(lambda: _tell_cancelled(shown))
             return True
 
         return self.store.atomic(phase)
@@ -247,6 +247,22 @@ class Jobs:
         if queue not in self._known_queues:
             self.store.atomic(lambda tx: tx.run("queue.register", name=queue), repeatable=True)
             self._known_queues.add(queue)
+
+
+def _tell_cancelled(job: dict[str, Any]) -> None:
+    bus.tell(
+        "job.cancelled",
+        **{name: job[name] for name in ("id", "tenant", "queue", "kind", "trace")},
+        attempt=job["attempt_count"],
+        worker="",
+        code=job["error_code"],
+        message=job["error_message"],
+        technical=job["error_technical"],
+        reason=None,
+        upstream_status=None,
+        duration_us=None,
+        delay_us=None,
+    )
 
 
 def _failure_of(code: str, message: str, job_id: str) -> Exception:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from holdfast.console.charts.canvas import HEIGHT, WIDTH, across, box, canvas, nice_above, short, stroke
 from holdfast.console.parts import Column, link, table
 from holdfast.console.words import moment_of
-from holdfast.http.markup import Markup, element
+from holdfast.http.markup import Markup, element, joined
 
 HEADROOM = 3
 """Above the highest value, so that a line on it can be seen whole."""
 NOTHING = "Nothing was measured in this time."
 ROWS_MAX = 500
 """So many steps the table shows, the last ones."""
+SPANS_REMEMBERED = 4_096
+"""All charts of a page have the same steps, and so has the page a moment later."""
 Told = Callable[[float], str]
 Where = Callable[[int, int], str]
 """The address of what is behind a step, from its beginning to its end."""
@@ -93,6 +96,7 @@ def line_table(
     return table(columns, rows, caption=title, empty=NOTHING)
 
 
+@lru_cache(SPANS_REMEMBERED)
 def span_text(start_us: int, end_us: int) -> str:
     """`14:00–14:05`, with the date where a step is long."""
     start, end = moment_of(start_us), moment_of(end_us)
@@ -127,10 +131,11 @@ def _hits(lines: Sequence[Line], starts_us: Sequence[int], step_us: int, told: T
     for place, start_us in enumerate(starts_us):
         values = [f"{line.name} {told(value)}" for line in lines if (value := line.values[place]) is not None]
         if values:
-            says = f"{span_text(start_us, start_us + step_us)}: {', '.join(values)}"
-            hit = box(place * width, 0, width, HEIGHT, "hit", element("title", says))
+            end_us = start_us + step_us
+            says = joined(f"{span_text(start_us, end_us)}: {', '.join(values)}")
+            hit = box(place * width, 0, width, HEIGHT, "hit", Markup(f"<title>{says}</title>"))
             # The table has the same links: here they would be hundreds of stops for the keyboard.
-            yield element("a", hit, href=where(start_us, start_us + step_us), tabindex="-1")
+            yield Markup(f'<a href="{joined(where(start_us, end_us))}" tabindex="-1">{hit}</a>')
 
 
 def _side(scale: _Scale, told: Told) -> Markup:

@@ -8,9 +8,10 @@ from typing import Any
 from holdfast.catalog.core import BAD_REQUEST, NOT_FOUND
 from holdfast.console.charts.canvas import WIDTH, box, canvas
 from holdfast.console.filters import Filter, filter_of
-from holdfast.console.graves import count_dead
+from holdfast.console.graves import COUNT_MAX, count_dead
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import act, badge, facts, field, hidden, link, notice, panel
+from holdfast.console.receivers import count_unreceivable
 from holdfast.console.visit import Visit
 from holdfast.console.words import SECOND_US, count, moment, plural
 from holdfast.http.markup import Markup, element
@@ -33,11 +34,11 @@ def ask(desk: Desk, visit: Visit, verb: str) -> Page:
         Failure: BAD_REQUEST names the field of the filter that cannot be read.
     """
 
-    def read(tx: Tx) -> tuple[Filter, int, bool]:
+    def read(tx: Tx) -> tuple[Filter, int, bool, int]:
         wanted = replace(filter_of(visit, tx.now_us()), state=None)
-        return wanted, *count_dead(tx, wanted)
+        return wanted, *count_dead(tx, wanted), count_unreceivable(tx, wanted) if verb == "revive" else 0
 
-    wanted, counted, more = desk.store.atomic(read, write=False)
+    wanted, counted, more, left = desk.store.atomic(read, write=False)
     title = f"{verb.capitalize()} dead letters"
     back = element("p", link(visit.to("dead"), "Back to the dead letters"))
     if not counted:
@@ -52,7 +53,9 @@ def ask(desk: Desk, visit: Visit, verb: str) -> Page:
         field("Why (it stands in their history)", "reason", maxlength="500"),
         tone="danger" if verb == "discard" else "",
     )
-    asked = panel(f"{verb.capitalize()} {many}?", element("p", _DOES[verb]), facts(_filter_words(wanted)), form)
+    spared = [notice(f"Of these, {_left(left)}")] if left else []
+    does = element("p", _DOES[verb])
+    asked = panel(f"{verb.capitalize()} {many}?", does, *spared, facts(_filter_words(wanted)), form)
     return Page(title, [element("h1", title), asked, back], "dead")
 
 
@@ -102,7 +105,9 @@ def _progress(deed: dict[str, Any], now_us: int) -> Markup:
     words = f"{plural(deed['done'], 'dead letter')} {_PAST[deed['verb']]}{of_all}"
     notes = []
     if deed["refused"]:
-        notes.append(notice(f"Left {count(deed['refused'])} as they were: newer jobs with their keys do the work."))
+        why = "newer jobs with their keys do the work, or their endpoint is disabled"
+        told = f" ({deed['result']})" if state == "done" and deed["result"] != "done" else ""
+        notes.append(notice(f"Left {count(deed['refused'])} as they were: {why}{told}."))
     if state in {"interrupted", "refused"}:
         notes.append(notice(f"It stopped early: {deed['result'] or state}. Doing it again does the rest.", tone="bad"))
     return panel(
@@ -120,6 +125,10 @@ def _progress(deed: dict[str, Any], now_us: int) -> Markup:
             ]
         ),
     )
+
+
+def _left(many: int) -> str:
+    return f"{count(many, most=COUNT_MAX)} will be left as they are: their endpoint is disabled."
 
 
 def _filter_words(wanted: Filter) -> list[tuple[str, str]]:

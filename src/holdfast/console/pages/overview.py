@@ -50,8 +50,11 @@ def panel_table(desk: Desk, visit: Visit, name: str) -> Page:
 
 
 def _window(desk: Desk, scope: Scope) -> Window:
+    """From the beginning of a step on: what is counted as bars is then what the lines show."""
     now_us = desk.store.atomic(lambda tx: tx.now_us(), write=False)
-    return Window(now_us - scope.range.length_s * 1_000_000, now_us, scope.range.step_s)
+    step_us = scope.range.step_s * 1_000_000
+    since_us = (now_us - scope.range.length_s * 1_000_000) // step_us * step_us
+    return Window(since_us, now_us, scope.range.step_s)
 
 
 def _firing(desk: Desk, visit: Visit) -> Markup:

@@ -36,12 +36,12 @@ def queues_panel(desk: Desk, visit: Visit) -> list[Part]:
 
 
 def state_of(one: QueueStatus) -> str:
-    """In one word, as the command line says it."""
+    """In one word. Not `open`: that is what a breaker is when nothing goes through."""
     if one.paused:
         return "paused"
     if one.breaker is not None and one.breaker.state != "closed":
         return "holding" if one.breaker.mode == "hold" else "failing fast"
-    return "open"
+    return "running"
 
 
 def _row(visit: Visit, one: QueueStatus, now_us: int) -> list[str]:
@@ -50,7 +50,7 @@ def _row(visit: Visit, one: QueueStatus, now_us: int) -> list[str]:
         joined(
             link(visit.to("", scope=f"queue:{one.name}", range=visit.get("range")), one.name),
         ),
-        badge(state, "good" if state == "open" else None),
+        badge(state, "good" if state == "running" else None),
         link(visit.to("jobs", state="queued", queue=one.name), count(one.ready, most=DEPTH_MAX)),
         count(one.waiting, most=DEPTH_MAX),
         link(visit.to("jobs", state="processing", queue=one.name), count(one.processing)),

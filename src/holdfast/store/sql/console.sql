@@ -124,6 +124,29 @@ SELECT count(*) FROM (
 SELECT count(*) FROM (
   SELECT 1 FROM job WHERE state = 'failed' AND fingerprint = :fingerprint ORDER BY failed_us DESC LIMIT :most) AS found;
 
+-- name: any_disabled
+SELECT 1 FROM webhook_endpoint WHERE disabled_us IS NOT NULL LIMIT 1;
+
+-- name: disabled
+SELECT id FROM webhook_endpoint WHERE id {among: ids} AND disabled_us IS NOT NULL;
+
+-- name: unreceivable_count
+-- As `dead_count`, of deliveries whose endpoint is disabled: the tenant of such a job is its endpoint.
+SELECT count(*) FROM (
+  SELECT 1 FROM job
+   WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
+     AND (failed_us, id) >= (:end_us, :end_id)
+     AND queue || '' = :delivery_queue AND kind = :delivery_kind
+     AND EXISTS (SELECT 1 FROM webhook_endpoint
+                  WHERE webhook_endpoint.id = job.tenant AND webhook_endpoint.disabled_us IS NOT NULL)
+     AND (CAST(:queue AS TEXT) IS NULL OR queue || '' = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
+     AND (CAST(:code AS TEXT) IS NULL OR error_code = :code)
+     AND (CAST(:tenant AS TEXT) IS NULL OR tenant || '' = :tenant)
+     AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint || '' = :fingerprint)
+     AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
+          lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0)
+   ORDER BY failed_us DESC, id DESC LIMIT :most) AS found;
+
 -- name: events_end
 SELECT created_us, id FROM webhook_event
  WHERE created_us >= :since_us AND created_us < :until_us AND created_us <= :before_us
