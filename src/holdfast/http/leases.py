@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from math import ceil
 from typing import TYPE_CHECKING
 
 from holdfast.base import digest, monotonic_s
@@ -59,7 +60,8 @@ class _Pool:
     def take(self, now_s: float) -> Taken | Limited | None:
         """A token of the lease, or a refusal that still holds; None when the store has to be asked."""
         if now_s < self.shut_until_s:
-            return Limited(max(1, int((self.shut_until_s - now_s) * SECOND_US)))
+            # Rounded up: whoever comes back a hair too early is refused again.
+            return Limited(ceil((self.shut_until_s - now_s) * SECOND_US))
         if self.left <= 0 or now_s >= self.until_s:
             return None
         self.left -= 1

@@ -31,11 +31,13 @@ START_S_MAX = 30.0
 ANSWER_BYTES_MAX = 65_536
 LOOK_S = 0.1
 """So often a running conversion is asked whether somebody still waits for it."""
-ENDING_S_MAX = 1.0
+ENDING_S_MAX = 10.0
 RETRY_AFTER_S = 2.0
 
 CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGTRAP, signal.SIGILL, signal.SIGBUS, signal.SIGFPE})
 """How pdfium ends when a file leads it astray, or when memory is refused to it."""
+NO_MEMORY_STATUS = 127
+"""How the C library ends a process that has no memory left for its thread."""
 PASSED_ON = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
 """All that a process that reads foreign files learns of our environment."""
 
@@ -206,7 +208,10 @@ class Converter:
         """Why the process ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(ENDING_S_MAX)  # its pipe closes a moment before it can be reaped
-        number = -self.end()
+        status = self.end()
+        if status == NO_MEMORY_STATUS:
+            return CONVERSION_TOO_HEAVY(reason="memory")
+        number = -status
         if number == signal.SIGXCPU:
             return CONVERSION_TOO_HEAVY(reason="cpu")
         if number in CRASHES:
