@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.base import World, id_time_us, new_id, now_us, prefixed_id, replaced
+from holdfast.base import World, id_time_us, new_id, new_ids, now_us, prefixed_id, replaced
 
 MOMENTS = st.integers(min_value=0, max_value=(1 << 48) * 1_000 - 1)
 
@@ -162,3 +162,9 @@ def test_a_prefixed_id_has_its_prefix_and_as_much_chance_as_asked_for() -> None:
     made = {prefixed_id("evt", chance_bytes=12) for _ in range(100)}
     assert len(made) == 100
     assert all(text.startswith("evt_") and len(text) == 4 + 24 for text in made)
+
+
+def test_many_ids_made_at_once_ascend_and_are_followed_by_later_ones() -> None:
+    made = [new_id(), *new_ids(1_000), new_id(), *new_ids(10)]
+    assert made == sorted(set(made))
+    assert all(uuid.UUID(one).version == 7 and uuid.UUID(one).variant == "specified in RFC 4122" for one in made)

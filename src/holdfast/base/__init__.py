@@ -11,14 +11,14 @@ from holdfast.base.world import REAL, World, limits, monotonic_s, now_us, replac
 
 if TYPE_CHECKING:
     from holdfast.base.codec import CodecError, Json, canonical, decode, digest, encode, utc_text
-    from holdfast.base.ids import id_time_us, new_id, prefixed_id
+    from holdfast.base.ids import id_time_us, new_id, new_ids, prefixed_id
 
 # A guarded call writes no JSON and makes no ids: loaded when first used.
 __getattr__ = lazily(
     __name__,
     globals(),
     dict.fromkeys(("CodecError", "Json", "canonical", "decode", "digest", "encode", "utc_text"), "holdfast.base.codec")
-    | dict.fromkeys(("id_time_us", "new_id", "prefixed_id"), "holdfast.base.ids"),
+    | dict.fromkeys(("id_time_us", "new_id", "new_ids", "prefixed_id"), "holdfast.base.ids"),
 )
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "limits",
     "monotonic_s",
     "new_id",
+    "new_ids",
     "now_us",
     "plain",
     "prefixed_id",

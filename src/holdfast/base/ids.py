@@ -27,8 +27,14 @@ _SHAPE = re.compile(
 def new_id() -> str:
     """A new UUIDv7 in its canonical text form."""
     here = world()
-    digits = f"{_bits(here.ticks.following(here.wall_us()), _chance(here.token_bytes)):032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    return _text(here.ticks.following(here.wall_us()), _chance(here.token_bytes))
+
+
+def new_ids(count: int) -> list[str]:
+    """Many at once, in order, for less than half the price of each."""
+    here = world()
+    first, token_bytes = here.ticks.following(here.wall_us(), count), here.token_bytes
+    return [_text(tick, _chance(token_bytes)) for tick in range(first, first + count)]
 
 
 def prefixed_id(prefix: str, *, chance_bytes: int = 8) -> str:
@@ -66,5 +72,7 @@ def _chance(token_bytes: Callable[[int], bytes]) -> int:
         return int.from_bytes(drawn[:8])
 
 
-def _bits(tick: int, chance: int) -> int:
-    return (tick >> 12) << 80 | _VERSION | (tick & 0xFFF) << 64 | _VARIANT | chance & _CHANCE_MASK
+def _text(tick: int, chance: int) -> str:
+    bits = (tick >> 12) << 80 | _VERSION | (tick & 0xFFF) << 64 | _VARIANT | chance & _CHANCE_MASK
+    digits = bits.to_bytes(16).hex()  # half the price of formatting a number
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

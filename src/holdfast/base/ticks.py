@@ -14,11 +14,15 @@ class Ticks:
         self._last = -1
         self._lock = threading.Lock()
 
-    def following(self, wall_us: int) -> int:
-        """The tick of this moment, or the next free one when the clock stands still or goes back."""
+    def following(self, wall_us: int, count: int = 1) -> int:
+        """The tick of this moment, or the next free one when the clock stands still or goes back.
+
+        So many are taken: this one and those right after it.
+        """
         milliseconds, microseconds = divmod(wall_us, 1_000)
         # Rounding up keeps `id_time_us` exact: 4096 steps cover 1000 microseconds.
         tick = milliseconds << 12 | -(-microseconds * 4_096 // 1_000)
         with self._lock:
-            self._last = max(tick, self._last + 1)
-            return self._last
+            first = max(tick, self._last + 1)
+            self._last = first + count - 1
+            return first

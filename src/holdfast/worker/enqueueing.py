@@ -36,8 +36,8 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def prepared(job: NewJob) -> Prepared:
-    """The job with its id.
+def prepared(job: NewJob, job_id: str = "") -> Prepared:
+    """The job with its id, which is made here unless one is given.
 
     Raises:
         Failure: BAD_REQUEST names the field; JOB_PAYLOAD_TOO_LARGE.
@@ -50,7 +50,7 @@ def prepared(job: NewJob) -> Prepared:
         if not (type(job.attempts) is int and 1 <= job.attempts <= most):
             raise BAD_REQUEST("{field} is a whole number between 1 and {most}.", field="attempts", most=most)
     return (
-        new_id(),
+        job_id or new_id(),
         job.tenant,
         job.queue,
         job.kind,

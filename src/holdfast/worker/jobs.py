@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base import Json, bus, limits, monotonic_s, world
+from holdfast.base import Json, bus, limits, monotonic_s, new_ids, world
 from holdfast.catalog import current_context
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.catalog.durable import JOB_CANCELLED, JOB_NOT_FOUND, JOB_NOT_READY
@@ -115,7 +115,7 @@ class Jobs:
             raise BAD_REQUEST(
                 "{count} jobs are more than one call takes; send at most {most}.", count=len(jobs), most=most
             )
-        rows = [prepared(job) for job in jobs]
+        rows = [prepared(job, job_id) for job, job_id in zip(jobs, new_ids(len(jobs)), strict=True)]
         queues = {job.queue for job in jobs}
         if tx is not None:
             # Of a joined transaction nobody here sees the commit: there the workers' own look finds the jobs.
