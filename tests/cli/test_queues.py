@@ -17,7 +17,7 @@ def test_the_status_tells_depth_and_whether_a_queue_is_held(hand: Any, store: St
     hand.answer("queues", "pause", "mail", "--reason", "provider [is] down")
     jobs.enqueue("b")
     default, mail = hand.documents("queues", "status")
-    assert (default["name"], default["state"], default["ready"]) == ("default", "open", 1)
+    assert (default["name"], default["state"], default["ready"]) == ("default", "running", 1)
     assert (mail["name"], mail["state"], mail["ready"], mail["waiting"]) == ("mail", "paused", 1, 1)
     assert mail["paused_reason"] == "provider [is] down"
     assert mail["paused_at"].endswith("Z")

@@ -27,10 +27,12 @@ class Gate:
         self.open = asyncio.Event()
         self.inside = 0
         self.sent = 0
+        self.most = 0
 
     async def __call__(self, request: Outgoing) -> Reply:
         self.inside += 1
         self.sent += 1
+        self.most = max(self.most, self.inside)
         try:
             await self.open.wait()
         finally:
@@ -108,6 +110,42 @@ async def test_an_attempt_that_is_cancelled_gives_its_place_back(deliveries: Del
     publish(deliveries, 1)
     assert await crowd.come() == 1
     assert await crowd.end() == ["finish"]
+
+
+async def test_one_that_is_cancelled_while_it_waits_holds_nobody_up(
+    deliveries: Deliveries, virtual_store: Store
+) -> None:
+    deliveries.endpoints.add(URL, in_flight_max=1)
+    gate = Gate()
+    crowd = Crowd(virtual_store, deliveries, gate)
+    publish(deliveries, 1)
+    await crowd.come()  # from now on the endpoint is known, and everybody is at its gate in one turn
+    await crowd.end()
+    publish(deliveries, 3)
+    begun = asyncio.create_task(crowd.come())
+    while not gate.inside:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    crowd.tasks[1].cancel()
+    gate.open.set()
+    await asyncio.wait(crowd.tasks)
+    assert gate.sent == 1 + 2
+    await begun
+
+
+async def test_those_who_wait_for_a_quick_endpoint_are_sent_without_going_back_to_the_queue(
+    deliveries: Deliveries, virtual_store: Store
+) -> None:
+    deliveries.endpoints.add(URL, in_flight_max=5)
+    deliveries.queue(100)
+    gate = Gate()
+    crowd = Crowd(virtual_store, deliveries, gate)
+    publish(deliveries, 40)
+    begun = asyncio.create_task(crowd.come())
+    while gate.inside < 5:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    assert await crowd.end() == ["finish"] * 40
+    assert (gate.sent, gate.most) == (40, 5)
+    await begun
 
 
 async def test_exactly_the_probes_get_through_a_breaker_that_tries_again(

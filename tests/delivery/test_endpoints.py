@@ -9,7 +9,7 @@ import pytest
 import standardwebhooks.webhooks
 
 from holdfast.base import Secret, encode, replaced, world
-from holdfast.catalog import Failure
+from holdfast.catalog import Failure, continued, enriched
 from holdfast.delivery import BodyHmac, Deliveries, StandardWebhooks
 from holdfast.policy import RateLimit
 from holdfast.testing import VirtualTime
@@ -121,6 +121,23 @@ def test_the_scheme_cannot_be_changed_to_one_that_the_secret_does_not_fit(delive
     made = deliveries.endpoints.add(URL, scheme="body-hmac", secret=Secret("plain words"))
     with pytest.raises(Failure, match="BAD_REQUEST"):
         deliveries.endpoints.update(made.id, scheme="standard")
+
+
+@pytest.mark.parametrize("own", [{}, {"Traceparent": "mine"}])
+def test_a_request_carries_the_trace_of_its_event_unless_the_endpoint_has_a_header_of_that_name(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback, own: dict[str, str]
+) -> None:
+    deliveries.endpoints.add(receiver.url, headers=own)
+    deliveries.publish("order.paid", {})
+    with enriched(**continued(None)) as request:
+        deliveries.publish("order.paid", {})
+    worker.run()
+    told = [got.headers.get("traceparent", "") for got in receiver.got]
+    if own:
+        assert told == ["mine", "mine"]
+    else:
+        assert told[0] == ""
+        assert told[1].split("-")[1] == request.trace_id
 
 
 def test_each_attempt_is_signed_afresh_under_the_same_id(

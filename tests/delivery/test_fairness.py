@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.base import REAL
+from holdfast.base import REAL, bus
 from holdfast.delivery import Deliveries, NewEvent, Outgoing, Reply
 from holdfast.delivery.admission import ENDPOINT_BREAKER
 from holdfast.policy import Breaker, RateLimit
@@ -21,6 +21,22 @@ from holdfast.worker import Jobs, Queues, Worker
 from .loopback import AiohttpPost, Loopback, Say, VirtualWorker, post
 
 EVENTS = 40
+QUICK_EVENTS = 300
+
+
+class Quick:
+    """Takes five milliseconds for an answer; it knows how many are asked for at once."""
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self.most = 0
+
+    async def __call__(self, request: Outgoing) -> Reply:
+        self._inside += 1
+        self.most = max(self.most, self._inside)
+        await asyncio.sleep(0.005)
+        self._inside -= 1
+        return Reply(200)
 
 
 @pytest.fixture
@@ -51,6 +67,31 @@ def test_one_dead_endpoint_among_ten_does_not_delay_the_others(store: Store, rec
     jobs.close()
     assert Counter(got.path for got in receiver.got) == {f"/{number}": EVENTS for number in range(9)}
     assert took_s < 20  # far from the minute that the silent one takes for a single request
+
+
+def test_an_endpoint_with_few_places_that_answers_quickly_is_kept_busy(store: Store) -> None:
+    jobs = Jobs(store)
+    deliveries = Deliveries(store, jobs)
+    deliveries.endpoints.add("http://quick.example.com/", in_flight_max=5)
+    deliveries.publish_many([NewEvent("order.paid", number) for number in range(QUICK_EVENTS)])
+    receiver = Quick()
+    worker = Worker(store, deliveries.handlers(receiver), queues=[deliveries.queue(20)], grace_s=0.0)
+    with bus.heard() as told:
+
+        def count(past: str) -> int:
+            return sum(verb == f"job.{past}" for verb, _ in told)
+
+        worker.start()
+        wait_until(lambda: count("finished") == QUICK_EVENTS, within_s=30, what="all events are delivered")
+        worker.stop()
+        worker.join()
+    jobs.close()
+    snoozed_s = [facts["delay_us"] / 1e6 for verb, facts in told if verb == "job.snoozed"]
+    assert receiver.most == 5
+    # Hands that have nothing better to do look at each event once. Turns 20 ms apart would let no more than 50 a second
+    # through, and an event would wait three seconds on average.
+    assert len(snoozed_s) < 2 * QUICK_EVENTS
+    assert sum(snoozed_s) / QUICK_EVENTS < 1.0
 
 
 def test_events_to_an_endpoint_that_hangs_all_have_their_attempts_and_then_wait_as_dead_letters(

@@ -22,6 +22,8 @@ FINAL = {
 }  # fmt: skip
 AGAIN = (500, 501, 502, 503, 504, 507, 599, 408, 425)
 
+WAYS = {"enqueued", "claimed"}
+
 
 def starts_s(receiver: Loopback, path: str = "/") -> list[float]:
     """When the requests came, counted from the first."""
@@ -42,6 +44,19 @@ def one_for_each(deliveries: Deliveries, receiver: Loopback, says: Iterable[Say]
         made[deliveries.endpoints.add(f"{receiver.url}/{number}").id] = say
     deliveries.publish("order.paid", {"order": 7})
     return made
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_every_attempt_in_the_history_has_the_status_of_its_answer(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback, ordered: bool
+) -> None:
+    deliveries.endpoints.add(receiver.url, ordered=ordered)
+    receiver.answers["/"].extend([Say(500), Say(429, {"Retry-After": "1"}), Say(202)])
+    event = deliveries.publish("order.paid", {}, key="order:7" if ordered else None)
+    worker.run()
+    (delivery,) = deliveries.history(event.id).deliveries
+    told = [(step["verb"], step["upstream_status"]) for step in delivery.events if step["verb"] not in WAYS]
+    assert told == [("retried", 500), ("retried", 429), ("finished", 202)]
 
 
 def test_a_2xx_marks_the_event_delivered(deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback) -> None:

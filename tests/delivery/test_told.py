@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.base import Secret, bus
 from holdfast.catalog.core import SERVICE_UNAVAILABLE
-from holdfast.delivery import BodyHmac, Deliveries, Receiver
+from holdfast.delivery import BodyHmac, Deliveries, Incoming, Receiver
 from holdfast.delivery.faults import INVALID_PAYLOAD
 from holdfast.store import Store
 
@@ -114,3 +114,26 @@ def test_a_receiver_without_a_name_is_called_by_its_scheme() -> None:
     with bus.heard() as told:
         Receiver(BodyHmac(), secrets=[SECRET]).receive({}, BODY, lambda _: None)
     assert [facts["source"] for _, facts in told] == ["BodyHmac"]
+
+
+def test_without_a_store_the_handler_says_which_event_it_was_and_it_is_told_once() -> None:
+    receiver = Receiver(BodyHmac(), secrets=[SECRET], source="bank")
+    headers = dict(BodyHmac().sign(BODY, event_id="", at_us=0, secrets=[SECRET]))
+
+    def handle(incoming: Incoming) -> None:
+        incoming.known_as(str(incoming.json()["event_id"]))
+
+    def refuse(incoming: Incoming) -> None:
+        handle(incoming)
+        raise INVALID_PAYLOAD()
+
+    with bus.heard() as told:
+        receiver.receive(headers, BODY, lambda _: None)
+        receiver.receive(headers, BODY, handle)
+        receiver.receive(headers, BODY, refuse)
+    assert receiver.receive(headers, BODY, handle).status == 200  # also where nobody listens
+    assert [(facts["event_id"], facts["code"]) for _, facts in told] == [
+        (None, None),
+        ("evt_1", None),
+        ("evt_1", "INVALID_PAYLOAD"),
+    ]

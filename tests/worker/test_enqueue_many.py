@@ -16,7 +16,7 @@ from holdfast.worker.enqueueing import insert, prepared
 @pytest.mark.parametrize("text", ["a\tb", "a\\nb", "back\\slash", "\\N", "\\.", "quote\"'", "line\nfeed\r", "ünï😀"])
 def test_a_large_batch_keeps_every_character(store: Store, text: str) -> None:
     jobs = Jobs(store)
-    made = jobs.enqueue_many([NewJob(kind=text, payload={"text": text}, tenant=text, queue=f"q{text}")] * 60)
+    made = jobs.enqueue_many([NewJob(kind=text, payload={"text": text}, tenant=text, queue=f"q{text}")] * 310)
     for one in (made[0], made[-1]):
         shown = jobs.show(one.id)
         assert (shown["kind"], shown["tenant"], shown["queue"]) == (text, text, f"q{text}")
@@ -26,16 +26,16 @@ def test_a_large_batch_keeps_every_character(store: Store, text: str) -> None:
 def test_a_large_batch_keeps_delays_priorities_and_limits(store: Store) -> None:
     jobs = Jobs(store)
     new = NewJob(kind="work", delay_s=60, priority=-7, attempts=4, timeout_s=2.5)
-    shown = jobs.show(jobs.enqueue_many([new] * 60)[-1].id)
+    shown = jobs.show(jobs.enqueue_many([new] * 310)[-1].id)
     assert (shown["lane"], shown["priority"], shown["attempts_max"]) == ("waiting", -7, 4)
     assert (shown["timeout_us"], shown["due_us"] - shown["created_us"]) == (2_500_000, 60_000_000)
 
 
 def test_a_large_batch_that_is_repeated_after_a_lost_reply_doubles_nothing(store: Store) -> None:
-    rows = [prepared(NewJob(kind="work")) for _ in range(60)]
+    rows = [prepared(NewJob(kind="work")) for _ in range(310)]
     for _ in range(2):
         store.atomic(lambda tx: insert(tx, rows))
-    assert len(Jobs(store).list(count=200)) == 60
+    assert len(Jobs(store).list(count=400)) == 310
 
 
 async def test_a_hundred_coroutines_share_few_commits_and_lose_nothing(store: Store) -> None:

@@ -98,7 +98,7 @@ def _state(one: QueueStatus) -> str:
         return "paused"
     if one.breaker is not None and one.breaker.state != "closed":
         return "holding" if one.breaker.mode == "hold" else "failing fast"
-    return "open"
+    return "running"
 
 
 def _why(one: QueueStatus) -> str | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.base import bus, monotonic_s, now_us
-from holdfast.catalog import Failure
+from holdfast.catalog import Failure, current_context
 from holdfast.catalog.core import GONE
 from holdfast.delivery import outcome
 from holdfast.delivery.admission import Admitted, EndpointBreakers, Held, take_pace
@@ -22,7 +22,8 @@ from holdfast.delivery.endpoints import disable
 from holdfast.delivery.exchange import Outgoing, Reply
 from holdfast.delivery.faults import ENDPOINT_DISABLED, ENDPOINT_NOT_FOUND, EVENT_NOT_FOUND, NO_SECRET
 from holdfast.delivery.flight import Flight, Flights
-from holdfast.delivery.known import Known, KnownEndpoints, look
+from holdfast.delivery.known import TRACE, Known, KnownEndpoints, look
+from holdfast.delivery.place import Place, WaitingRoom
 from holdfast.delivery.publishing import QUEUE
 from holdfast.delivery.signing import SecretInvalid, Signer
 from holdfast.lifecycle import Snooze
@@ -32,6 +33,8 @@ from holdfast.worker import Job, Jobs
 from holdfast.worker.settlement import failed
 
 DISABLING = frozenset({GONE.code, ENDPOINT_DISABLED.code})
+STATUS = "status"
+"""The name of the endpoint's status in the result of a delivery job."""
 LINE_S = 0.5
 """While the event before is on its way, the next one looks so often whether it has ended."""
 LINE_S_MIN = 0.05
@@ -46,7 +49,9 @@ class Phase:
     write: bool = True
 
 
-Talk = Generator[Phase | Outgoing, Any, Snooze | None]
+Result = dict[str, int]
+"""What is kept of a delivery that came through: the endpoint's status."""
+Talk = Generator[Phase | Outgoing | Place, Any, Snooze | Result | None]
 
 
 @dataclass(slots=True)
@@ -67,13 +72,20 @@ class Task:
 class Deliverer:
     """Makes the attempts of this process. Threads may share it."""
 
-    def __init__(self, jobs: Jobs, schemes: Mapping[str, Signer], breaker: Breaker | None, rule: Retry) -> None:
+    def __init__(
+        self,
+        jobs: Jobs,
+        schemes: Mapping[str, Signer],
+        breaker: Breaker | None,
+        rule: Retry,
+        room: WaitingRoom | None = None,
+    ) -> None:
         self._jobs = jobs
         self._schemes = schemes
         self._breakers = None if breaker is None else EndpointBreakers(breaker)
         self._rule = rule
         self._known = KnownEndpoints()
-        self._flights = Flights()
+        self._flights = Flights(room)
 
     def deliver(self, job: Job) -> Talk:
         """One attempt.
@@ -83,14 +95,14 @@ class Deliverer:
         """
         task = Task(**json.loads(job.text))
         try:
-            snooze = yield from self._attempt(job, task)
+            result = yield from self._attempt(job, task)
         except Failure as failure:
             if bus.listeners:
                 self._tell_bus(job, task, self._outcome(job, failure), failure.code)
             raise
-        if snooze is None and bus.listeners:
+        if bus.listeners and not isinstance(result, Snooze):
             self._tell_bus(job, task, "delivered", None)
-        return snooze
+        return result
 
     def _attempt(self, job: Job, task: Task) -> Talk:
         known = self._known.get(task.endpoint)
@@ -105,7 +117,7 @@ class Deliverer:
             if held is not None:
                 return Snooze(held.wait_s, held.reason)
         flight = self._flights.of(endpoint.id)
-        wait_s = flight.enter(endpoint.in_flight_max)
+        wait_s = yield from _entered(flight, endpoint.in_flight_max)
         if wait_s is not None:
             return Snooze(wait_s, "the endpoint has as many requests open as it may")
         try:
@@ -153,7 +165,7 @@ class Deliverer:
             yield from self._tell(known, flight, code=None, generation=generation)
         if task.position is not None:
             yield Phase(lambda tx: self._finish_in_line(tx, job, task))
-        return None
+        return _result(task)
 
     def _failed(self, task: Task, known: Known, flight: Flight, failure: Failure, *, generation: int | None) -> Talk:
         endpoint = known.endpoint
@@ -207,9 +219,28 @@ class Deliverer:
 
     def _finish_in_line(self, tx: Tx, job: Job, task: Task) -> None:
         """Finish the job and call the next of its key, in one transaction."""
-        job.finish(tx)
+        job.finish(tx, _result(task))
         tx.run("delivery.call_next", endpoint_id=task.endpoint, order_key=task.key, position=task.position)
         tx.after_commit.append(lambda: self._jobs.notifier.wake(QUEUE))
+
+
+def _entered(flight: Flight, most: int) -> Generator[Place, Any, float | None]:
+    """Open one more request, perhaps after a moment (None); or when to come back, in seconds."""
+    found = flight.enter(most)
+    if not isinstance(found, Place):
+        return found
+    try:
+        yield found
+    except BaseException:
+        # Whoever is cancelled while it waits may have been let in this very moment.
+        if flight.waited(found) is None:
+            flight.leave()
+        raise
+    return flight.waited(found)
+
+
+def _result(task: Task) -> Result | None:
+    return None if task.status is None else {STATUS: task.status}
 
 
 def _request(task: Task, known: Known) -> Outgoing:
@@ -221,7 +252,11 @@ def _request(task: Task, known: Known) -> Outgoing:
         signed = known.sign(body, task.event, now_us())
     except ValueError as wrong:
         raise NO_SECRET(endpoint_id=endpoint.id) from wrong
-    return Outgoing(url=endpoint.url, headers=known.headers + signed, body=body, timeout_s=endpoint.timeout_s)
+    headers = known.headers + signed
+    trace = current_context().traceparent
+    if trace and known.traced:
+        headers += ((TRACE, trace),)
+    return Outgoing(url=endpoint.url, headers=headers, body=body, timeout_s=endpoint.timeout_s)
 
 
 def in_line(tx: Tx, task: Task) -> Held | None:

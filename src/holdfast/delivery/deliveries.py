@@ -23,12 +23,13 @@ from holdfast.catalog import current_context
 from holdfast.delivery.admission import ENDPOINT_BREAKER
 from holdfast.delivery.body_hmac import BodyHmac
 from holdfast.delivery.dead import DELIVERIES_MAX, UndeliveredEvents
-from holdfast.delivery.deliver import Deliverer
+from holdfast.delivery.deliver import STATUS, Deliverer
 from holdfast.delivery.drive import drive, drive_async, in_time, is_asynchronous
 from holdfast.delivery.endpoint import SCHEDULE_S
 from holdfast.delivery.endpoints import Endpoints
 from holdfast.delivery.exchange import Send
 from holdfast.delivery.faults import EVENT_NOT_FOUND
+from holdfast.delivery.place import WaitingRoom
 from holdfast.delivery.pruning import PRUNE_MAX, prune
 from holdfast.delivery.publishing import KIND, QUEUE, NewEvent, Published, prepared, publish
 from holdfast.delivery.signing import Signer
@@ -39,6 +40,8 @@ from holdfast.store import Store, Tx
 from holdfast.worker import Handlers, Job, Jobs, QueueSettings
 
 CONCURRENCY = 100
+WAITING_SHARE = 2
+"""One in so many of the deliveries that are under way may wait for room at its endpoint: the others go on."""
 SCHEMES: Mapping[str, Signer] = {"standard": StandardWebhooks(), "body-hmac": BodyHmac()}
 """The schemes that an endpoint may name."""
 
@@ -93,6 +96,7 @@ class Deliveries:
         self.undelivered = UndeliveredEvents(store)
         self._schemes = schemes
         self._breaker = breaker
+        self._room = WaitingRoom(CONCURRENCY // WAITING_SHARE)
         self._together = PublishedTogether(store, jobs)
 
     def publish(
@@ -143,7 +147,7 @@ class Deliveries:
             retry_after_max_s=limits().delay_s_max,
         )
 
-        deliverer = Deliverer(self.jobs, self._schemes, self._breaker, rule)
+        deliverer = Deliverer(self.jobs, self._schemes, self._breaker, rule, self._room)
         if is_asynchronous(send):
             sender = in_time(send)
 
@@ -160,6 +164,7 @@ class Deliveries:
 
     def queue(self, concurrency: int = CONCURRENCY) -> QueueSettings:
         """The queue that a worker serves; several times what one endpoint may have open keeps it fair."""
+        self._room.most = concurrency // WAITING_SHARE
         return QueueSettings(QUEUE, concurrency=concurrency)
 
     def history(self, event_id: str) -> EventHistory:
@@ -191,6 +196,10 @@ class Deliveries:
 
 def _delivery(tx: Tx, row: dict[str, Any]) -> Delivery:
     events = tx.records("job.history", id=row["job_id"], after=-1, count=limits().page_rows_max)
+    for event in events:
+        if event["verb"] == "finished":
+            # Finishing writes no status to the journal: it stands in the result, at no further cost.
+            event["upstream_status"] = _status(row["result"])
     return Delivery(
         endpoint_id=row["endpoint_id"],
         job_id=row["job_id"],
@@ -200,3 +209,10 @@ def _delivery(tx: Tx, row: dict[str, Any]) -> Delivery:
         error_message=row["error_message"],
         events=events,
     )
+
+
+def _status(result: str | None) -> int | None:
+    """What the endpoint answered; None where that was not kept."""
+    kept = None if result is None else json.loads(result)
+    found = kept.get(STATUS) if isinstance(kept, dict) else None
+    return found if isinstance(found, int) else None

@@ -6,11 +6,13 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from holdfast.delivery.deliver import Phase, Talk
+from holdfast.delivery.deliver import Phase, Result, Talk
 from holdfast.delivery.exchange import Outgoing, Reply, Send
+from holdfast.delivery.place import Place
 from holdfast.lifecycle import Snooze
 from holdfast.store import Store
 
+Ending = Snooze | Result | None
 SendAsync = Callable[[Outgoing], Awaitable[Reply]]
 
 
@@ -34,43 +36,45 @@ def in_time(send: Send) -> SendAsync:
     return sent
 
 
-def drive(store: Store, send: Send, talk: Talk) -> Snooze | None:
+def drive(store: Store, send: Send, talk: Talk) -> Ending:
     """Hold the conversation in this thread."""
     try:
         step = next(talk)
         while True:
             try:
-                came = _run(store, step) if isinstance(step, Phase) else send(step)
+                came = _run(store, step) if isinstance(step, Phase | Place) else send(step)
             except Exception as error:  # noqa: BLE001 - the conversation decides what it means
                 step = talk.throw(error)
             else:
                 step = talk.send(came)
     except StopIteration as ended:
-        return cast("Snooze | None", ended.value)
+        return cast("Ending", ended.value)
     finally:
         talk.close()
 
 
-async def drive_async(store: Store, send: SendAsync, talk: Talk) -> Snooze | None:
+async def drive_async(store: Store, send: SendAsync, talk: Talk) -> Ending:
     """Hold the conversation on this loop; the phases run in threads."""
     try:
         step = next(talk)
         while True:
             try:
-                came = await (_run_async(store, step) if isinstance(step, Phase) else send(step))
+                came = await (_run_async(store, step) if isinstance(step, Phase | Place) else send(step))
             except Exception as error:  # noqa: BLE001 - the conversation decides what it means
                 step = talk.throw(error)
             else:
                 step = talk.send(came)
     except StopIteration as ended:
-        return cast("Snooze | None", ended.value)
+        return cast("Ending", ended.value)
     finally:
         talk.close()
 
 
-def _run(store: Store, phase: Phase) -> Any:
-    return store.atomic(phase.work, write=phase.write)
+def _run(store: Store, step: Phase | Place) -> Any:
+    return step.wait() if isinstance(step, Place) else store.atomic(step.work, write=step.write)
 
 
-async def _run_async(store: Store, phase: Phase) -> Any:
-    return await store.atomic_async(phase.work, write=phase.write)
+async def _run_async(store: Store, step: Phase | Place) -> Any:
+    if isinstance(step, Place):
+        return await step.wait_async()
+    return await store.atomic_async(step.work, write=step.write)

@@ -1,31 +1,57 @@
-"""How many requests to each endpoint are open in this process, and when those that find no room come back.
+"""How many requests to each endpoint are open in this process, and what becomes of those that find no room.
 
 An endpoint that fails or hangs is trusted with fewer at once, down to one; each success gives one back. So a dead
-endpoint holds one place of the worker and not all of them, and nobody has to know beforehand that it is dead.
+endpoint holds one place of the worker and not all of them, and nobody has to know beforehand that it is dead. Before an
+endpoint that answers, the next ones wait in this process for a moment; before one that does not, they go back to the
+queue, each with a turn of its own.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 
 from holdfast.base import monotonic_s
+from holdfast.delivery.place import WAIT_S, Place, WaitingRoom
 
 TURN_S_MIN = 0.02
-"""What is sent back comes back at most so often, for each endpoint: a long line must not keep the worker busy."""
-TURN_S_MAX = 60.0
-SMOOTHING = 0.2
+"""What is sent back to an endpoint in trouble comes back at most so often: its line must not keep the worker busy."""
+TURN_S_QUICK = 0.002
+"""The same for an endpoint that answers."""
+TURN_S_MAX = 20.0
+"""Nobody's turn is further away: an endpoint that recovers gets all its events within this time."""
+SLOWER = 0.2
+QUICKER = 0.5
+"""How much a single answer changes what is expected; one slow answer must not make a long line."""
 FLIGHTS_MAX = 10_000
 
 
 class Flight:
     """What this process knows of one endpoint. Threads may share it."""
 
-    __slots__ = ("_allowance", "_held_until_s", "_latency_s", "_lock", "_next_turn_s", "_open", "quiet_calls")
+    __slots__ = (
+        "_allowance",
+        "_held_until_s",
+        "_latency_s",
+        "_line",
+        "_lock",
+        "_most",
+        "_next_turn_s",
+        "_open",
+        "_room",
+        "_trusted",
+        "quiet_calls",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, room: WaitingRoom | None = None) -> None:
         self._lock = threading.Lock()
+        self._room = room or WaitingRoom()
+        self._line: deque[Place] = deque()
         self._open = 0
+        self._most = 1
         self._allowance: float | None = None
+        self._trusted = True
+        """Whether it is worth waiting: the last thing heard was an answer, or nothing was heard yet."""
         self._latency_s = 0.0
         self._next_turn_s = 0.0
         self._held_until_s = 0.0
@@ -34,22 +60,42 @@ class Flight:
 
     @property
     def idle(self) -> bool:
-        return self._open == 0
+        return self._open == 0 and not self._line
 
-    def enter(self, most: int) -> float | None:
-        """Open one more (None), to be closed with `leave`; or when to come back, in seconds."""
+    def enter(self, most: int) -> Place | float | None:
+        """Open one more (None), to be closed with `leave`; or wait at this place; or come back in so many seconds."""
         with self._lock:
+            self._most = most
             now_s = monotonic_s()
             held_s = self._held_until_s - now_s
-            if held_s <= 0 and self._open < self._allowed(most):
+            # Those who wait go first, but hold nobody up where there is room for more.
+            if held_s <= 0 and self._open + len(self._line) < self._allowed(most):
                 self._open += 1
                 return None
+            if held_s <= 0 and self._is_short() and self._room.enter():
+                place = Place()
+                self._line.append(place)
+                self._let_in(now_s)
+                return place
             return self._turn_s(now_s, max(held_s, 0.0), most)
 
+    def waited(self, place: Place) -> float | None:
+        """The wait is over: it is open (None), to be closed with `leave`; or when to come back, in seconds."""
+        with self._lock:
+            if place.entered:
+                return None
+            self._line.remove(place)
+            self._room.leave()
+            # It hangs: until it answers, nobody else waits for it.
+            self._trusted = False
+            now_s = monotonic_s()
+            return self._turn_s(now_s, max(self._held_until_s - now_s, 0.0), self._most)
+
     def leave(self) -> None:
-        """One is closed."""
+        """One is closed; whoever waited longest has its place."""
         with self._lock:
             self._open -= 1
+            self._let_in(monotonic_s())
 
     def come_back_s(self, after_s: float, most: int) -> float:
         """When one that was sent away for another reason comes back: not all at the same moment."""
@@ -65,6 +111,9 @@ class Flight:
         """The endpoint answered: trust it with one more."""
         with self._lock:
             self._learn(took_s)
+            if not self._trusted:
+                self._trusted = True
+                self._next_turn_s = 0.0  # the line that its trouble made is no reason to come later still
             if self._allowance is not None:
                 self._allowance = None if self._allowance + 1 >= most else self._allowance + 1
 
@@ -72,6 +121,7 @@ class Flight:
         """The endpoint failed: trust it with half as many."""
         with self._lock:
             self._learn(took_s)
+            self._trusted = False
             self._allowance = max(1.0, self._allowed(most) / 2)
 
     def hold(self, seconds: float) -> None:
@@ -82,23 +132,36 @@ class Flight:
     def _allowed(self, most: int) -> int:
         return most if self._allowance is None else max(1, min(most, int(self._allowance)))
 
+    def _is_short(self) -> bool:
+        """Whether one more in the line would be let in before its time is over."""
+        return self._trusted and (len(self._line) + 1) * self._latency_s / self._allowed(self._most) <= WAIT_S
+
+    def _let_in(self, now_s: float) -> None:
+        while self._line and self._open < self._allowed(self._most) and self._held_until_s <= now_s:
+            self._open += 1
+            self._room.leave()
+            self._line.popleft().grant()
+
     def _turn_s(self, now_s: float, after_s: float, most: int) -> float:
         """Turns are handed out one behind the other, at the pace at which requests end."""
-        spacing_s = max(TURN_S_MIN, self._latency_s / self._allowed(most))
+        shortest_s = TURN_S_QUICK if self._trusted else TURN_S_MIN
+        spacing_s = max(shortest_s, self._latency_s / self._allowed(most))
         self._next_turn_s = max(self._next_turn_s, now_s + after_s) + spacing_s
         # A clock in virtual time may stand still: no turn is further away than the longest wait.
         self._next_turn_s = min(self._next_turn_s, now_s + after_s + TURN_S_MAX)
         return self._next_turn_s - now_s
 
     def _learn(self, took_s: float) -> None:
-        self._latency_s += (took_s - self._latency_s) * SMOOTHING
+        change_s = took_s - self._latency_s
+        self._latency_s += change_s * (SLOWER if change_s > 0 else QUICKER)
 
 
 class Flights:
     """The flights of all endpoints that this process has met lately."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: WaitingRoom | None = None) -> None:
         self._lock = threading.Lock()
+        self._room = room or WaitingRoom()
         self._flights: dict[str, Flight] = {}
 
     def of(self, endpoint_id: str) -> Flight:
@@ -107,5 +170,5 @@ class Flights:
             if found is None:
                 if len(self._flights) >= FLIGHTS_MAX:
                     self._flights = {name: flight for name, flight in self._flights.items() if not flight.idle}
-                found = self._flights[endpoint_id] = Flight()
+                found = self._flights[endpoint_id] = Flight(self._room)
             return found

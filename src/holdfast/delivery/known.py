@@ -14,6 +14,7 @@ from holdfast.store import Tx
 
 CONTENT_TYPE = ("Content-Type", "application/json")
 AGENT = ("User-Agent", "holdfast")
+TRACE = "traceparent"
 
 FRESH_S = 1.0
 """A change made elsewhere is seen within this time."""
@@ -30,6 +31,8 @@ class Known:
     """Signs with the secrets in force; None when there are none that its scheme can use."""
     headers: tuple[HeaderPair, ...] = field(repr=False)
     """Those that are the same for every event, the endpoint's own among them."""
+    traced: bool = True
+    """Whether requests carry the trace they belong to; not where the endpoint has a header of that name itself."""
 
 
 class KnownEndpoints:
@@ -78,6 +81,7 @@ def look(tx: Tx, endpoint_id: str, schemes: Mapping[str, Signer]) -> Known:
         closed=breaker is None or breaker[0] == "closed",
         sign=_sign(endpoint, schemes.get(endpoint.scheme)),
         headers=(CONTENT_TYPE, AGENT, *((name, value.reveal()) for name, value in endpoint.headers.items())),
+        traced=TRACE not in {name.lower() for name in endpoint.headers},
     )
 
 

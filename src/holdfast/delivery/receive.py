@@ -40,6 +40,16 @@ OPERATION = "webhook.receive"
 EVENT_ID_FIELD = "event_id"
 
 
+@dataclass(slots=True)
+class _Heard:
+    """What is told of a request to whoever listens."""
+
+    began_s: float
+    event_id: str | None = None
+    code: str | None = None
+    """What the handler failed with, where that is the answer; a repeat that gets it again is a repeat like any."""
+
+
 @dataclass(frozen=True, slots=True)
 class Incoming:
     """A genuine request."""
@@ -47,6 +57,12 @@ class Incoming:
     headers: RawHeaders = field(repr=False)
     body: bytes = field(repr=False)
     verified: Verified
+    _heard: _Heard | None = field(default=None, repr=False, compare=False)
+
+    def known_as(self, event_id: str) -> None:
+        """Say which event it is, where only the handler finds out: whoever listens is told."""
+        if self._heard is not None:
+            self._heard.event_id = event_id
 
     def json(self) -> Json:
         """The body as JSON.
@@ -66,16 +82,6 @@ HandleAsync = Callable[[Incoming], Awaitable[Any]]
 """The same as a coroutine function."""
 Identify = Callable[[Incoming], str | None]
 """The event's id; None where it has none."""
-
-
-@dataclass(slots=True)
-class _Heard:
-    """What is told of a request to whoever listens."""
-
-    began_s: float
-    event_id: str | None = None
-    code: str | None = None
-    """What the handler failed with, where that is the answer; a repeat that gets it again is a repeat like any."""
 
 
 class Limiter(Protocol):
@@ -198,7 +204,7 @@ class Receiver:
         """The request, once size, signature and rate limit have let it through."""
         if len(body) > self.bytes_max:
             raise PAYLOAD_TOO_LARGE(bytes_max=self.bytes_max)
-        incoming = Incoming(headers, body, self._verifier.verify(headers, body, secrets=self._secrets()))
+        incoming = Incoming(headers, body, self._verifier.verify(headers, body, secrets=self._secrets()), heard)
         if heard is not None:
             heard.event_id = incoming.verified.event_id
         if self._limit is not None:

@@ -95,7 +95,7 @@ class Store:
             follow()
         return result
 
-    def each(self, phase: Callable[[Tx], T]) -> T:
+    def each(self, phase: Callable[[Tx], T], *, repeatable: bool = False) -> T:
         """Run a phase in which every statement is a transaction of its own: for one that is all but always one.
 
         Raises:
@@ -106,7 +106,7 @@ class Store:
             with self.database.single() as execute:
                 return phase(self._tx(execute))
 
-        return self._tried(once, repeatable=False)
+        return self._tried(once, repeatable=repeatable)
 
     def single(self, name: str, /, *, repeatable: bool = False, **parameters: Any) -> list[tuple[Any, ...]]:
         """Run one statement that is a transaction of its own; the cheapest way to write."""

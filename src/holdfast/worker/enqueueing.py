@@ -18,7 +18,7 @@ from holdfast.worker.ledger import payload_text
 
 NAME_CHARS_MAX = 200
 TWIN_TRIES = 5
-STREAM_MIN = 50
+STREAM_MIN = 300
 """From so many rows on they are streamed to a database that can take a stream."""
 STREAM_ROWS = 250
 """So many rows are prepared while the database takes in those before."""

@@ -14,7 +14,7 @@ from holdfast.lifecycle import JobState
 from holdfast.store import Store, Tx
 from holdfast.worker import telling
 from holdfast.worker.combiner import Combiner
-from holdfast.worker.enqueueing import COLUMNS, Prepared, enqueue, insert, prepared
+from holdfast.worker.enqueueing import COLUMNS, Prepared, enqueue, prepared
 from holdfast.worker.job import DEFAULT_QUEUE, Enqueued, NewJob
 from holdfast.worker.settlement import fingerprint
 from holdfast.worker.wake import Notifier
@@ -223,7 +223,7 @@ class Jobs:
             values = dict(zip(COLUMNS, rows[0], strict=True))
             self.store.single("job.enqueue_one", repeatable=True, **values)
         else:
-            self.store.atomic(lambda tx: insert(tx, rows), repeatable=True)
+            self.store.each(lambda tx: tx.many("job.enqueue", rows), repeatable=True)
         for queue in {row[2] for row in rows}:
             self.notifier.wake(queue)
         return [row[0] for row in rows]

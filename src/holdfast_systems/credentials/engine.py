@@ -82,6 +82,7 @@ class Engine:
     def _handle(self, platform: str, incoming: Incoming) -> Answer:
         document = payload.parsed(incoming.body)
         event_id = payload.event_id_of(document)
+        incoming.known_as(event_id)
         try:
             try:
                 event = payload.read_event(platform, event_id, document, now_us())

@@ -27,8 +27,7 @@ TENANT = "credentials"
 """Whose endpoints and events these are, among all that share the store."""
 SCHEME = "body-hmac"
 CONCURRENCY = 100
-"""So many deliveries are under way at once, all of them to one endpoint if there is only one: what found no room would
-come back much later than a place becomes free."""
+"""So many deliveries are under way at once, all of them to one endpoint if there is only one."""
 REPROCESSED = 10
 PAGE_ROWS_MAX = 200
 EVENT_NOT_FOUND = CREDENTIALS["EVENT_NOT_FOUND"]

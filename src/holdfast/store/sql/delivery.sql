@@ -126,7 +126,7 @@ SELECT id, tenant, type, order_key AS key, body, created_us FROM webhook_event W
 
 -- name: deliveries
 SELECT webhook_delivery.endpoint_id, webhook_delivery.job_id, job.state, job.attempt_count, job.manual_retry_count,
-       job.due_us, job.error_code, job.error_message, job.last_attempt_us, job.finished_us, job.failed_us
+       job.due_us, job.error_code, job.error_message, job.last_attempt_us, job.finished_us, job.failed_us, job.result
   FROM webhook_delivery LEFT JOIN job ON job.id = webhook_delivery.job_id
  WHERE webhook_delivery.event_id = :event_id ORDER BY webhook_delivery.endpoint_id LIMIT :most;
 

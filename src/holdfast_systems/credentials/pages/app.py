@@ -14,6 +14,7 @@ from holdfast_systems.credentials import tables
 from holdfast_systems.credentials.faults import MEMBER_NOT_FOUND, NOT_FOUND
 from holdfast_systems.credentials.pages import views
 from holdfast_systems.credentials.pages.session import Session, set_cookie
+from holdfast_systems.credentials.platform import TENANT
 
 if TYPE_CHECKING:
     from holdfast_systems.credentials.engine import Engine
@@ -87,18 +88,27 @@ class EnginePages:
                 totals=tables.totals(tx, platform),
                 members=tables.members(tx, platform, count=ROWS),
                 latest=tables.latest(tx, platform, count=LATEST),
+                health=_health(tx),
             )
 
         return self._engine.store.atomic(phase, write=False)
 
     def _person(self, platform: str, user_id: str) -> str:
         known = platform in self._engine.platforms and "\0" not in user_id
-        found = (
-            self._engine.store.atomic(lambda tx: tables.member(tx, platform, user_id), write=False) if known else None
-        )
-        if found is None:
+
+        def phase(tx: Tx) -> str | None:
+            found = tables.member(tx, platform, user_id) if known else None
+            return None if found is None else views.person(platform, found, _health(tx))
+
+        page = self._engine.store.atomic(phase, write=False)
+        if page is None:
             raise MEMBER_NOT_FOUND(user_id=user_id[:200])
-        return views.person(platform, found)
+        return page
+
+
+def _health(tx: Tx) -> str:
+    # Two are enough to know that there is not just one.
+    return views.health_of([row[0] for row in tx.rows("delivery.endpoints", after="", tenant=TENANT, count=2)])
 
 
 def _root(path: str) -> str:

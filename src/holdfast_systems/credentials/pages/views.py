@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from holdfast.http.markup import Markup, element, joined
 
-HEALTH = "/console/"
-"""The operator's page of whatever serves us: success, errors, latency, dead letters and retries over time."""
+CONSOLE = "/console/"
+"""The operator's page of whatever serves us."""
 COUNTS = (
     ("reputation", "Reputation"),
     ("contribution_count", "Contributions"),
@@ -32,6 +32,15 @@ _ICON = (
 _TOKEN = Markup('<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>')
 
 
+def health_of(endpoint_ids: Sequence[str]) -> str:
+    """The six panels of delivery health: success, errors, latency, dead letters, retries, and the commonest errors.
+
+    Of the endpoint that events go to, or of all where there are several of them or none.
+    """
+    chosen = endpoint_ids[0] if len(endpoint_ids) == 1 else ""
+    return f"{CONSOLE}?{urlencode({'scope': f'endpoint:{chosen}'})}"
+
+
 def sign_in(root: str, *, wrong: bool = False) -> str:
     """Asks for the token."""
     told = [element("p", "That is not the token.", class_="wrong", role="alert")] if wrong else []
@@ -45,7 +54,7 @@ def sign_in(root: str, *, wrong: bool = False) -> str:
         class_="sign-in",
     )
     lead = element("p", "It was printed when Holdfast was started.", class_="lead")
-    return _page("Sign in", root, element("h1", "Sign in"), lead, *told, form, inside=False)
+    return _page("Sign in", root, element("h1", "Sign in"), lead, *told, form)
 
 
 def overview(
@@ -55,6 +64,7 @@ def overview(
     totals: Mapping[str, int],
     members: Sequence[Mapping[str, Any]],
     latest: Sequence[Mapping[str, Any]],
+    health: str,
 ) -> str:
     """Who has earned what on one platform, and what arrived last."""
     tiles = [
@@ -74,10 +84,11 @@ def overview(
         element("dl", *tiles, class_="tiles"),
         element("section", element("h2", "People", id="people"), _members(platform, members)),
         element("section", element("h2", "Latest events", id="latest"), _events(latest)),
+        health=health,
     )
 
 
-def person(platform: str, found: Mapping[str, Any]) -> str:
+def person(platform: str, found: Mapping[str, Any], health: str) -> str:
     """One person and their contributions."""
     facts = [
         element("div", element("dt", words), element("dd", f"{found[name]:,}"), class_="tile") for name, words in COUNTS
@@ -102,6 +113,7 @@ def person(platform: str, found: Mapping[str, Any]) -> str:
         element("dl", *facts, class_="tiles"),
         element("h2", "Contributions"),
         _table("Contributions, the latest first", heads, rows, numeric=frozenset({3})),
+        health=health,
     )
 
 
@@ -169,7 +181,8 @@ def _current(here: bool) -> dict[str, str]:
     return {"aria_current": "page"} if here else {}
 
 
-def _page(title: str, root: str, *content: str, inside: bool = True) -> str:
+def _page(title: str, root: str, *content: str, health: str | None = None) -> str:
+    """A whole page; without an address of the health page it is one for strangers."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -187,7 +200,9 @@ def _page(title: str, root: str, *content: str, inside: bool = True) -> str:
         element(
             "div",
             element("a", "Credentials", href=root or "./", class_="home"),
-            element("nav", element("a", "Health", href=HEALTH, title="Delivery health"), leave) if inside else "",
+            ""
+            if health is None
+            else element("nav", element("a", "Health", href=health, title="Delivery health"), leave),
             class_="bar",
         ),
     )

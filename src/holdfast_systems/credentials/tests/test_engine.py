@@ -282,12 +282,19 @@ def test_people_are_listed_by_reputation_page_by_page(live: Live) -> None:
     assert rest["next"] is None
 
 
-def test_every_webhook_is_told_on_the_bus(live: Live) -> None:
+def test_every_webhook_is_told_on_the_bus_once_and_by_its_id_where_it_is_genuine(live: Live) -> None:
     with bus.heard() as told:
         live.send(created("evt_1"))
+        live.send(created("evt_1"))
         live.send(created("evt_2"), secret="wrong")
+        live.send({**created("evt_3"), "actor": {}})
+        live.send(b"{")
     facts = [said for verb, said in told if verb == "webhook.received"]
-    assert [(one["source"], one["code"]) for one in facts] == [
-        ("gotong_royong", None),
-        ("gotong_royong", "UNAUTHORIZED"),
+    assert [(one["event_id"], one["code"]) for one in facts] == [
+        ("evt_1", None),
+        ("evt_1", None),
+        (None, "UNAUTHORIZED"),
+        ("evt_3", "INVALID_PAYLOAD"),
+        (None, "INVALID_JSON"),
     ]
+    assert {one["source"] for one in facts} == {"gotong_royong"}

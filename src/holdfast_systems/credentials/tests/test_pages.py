@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from html import unescape
 from pathlib import Path
 
+import httpx
 import pytest
 
+from holdfast.base import Secret
+from holdfast.console import console
+from holdfast.http.front import Front, Mount
 from holdfast.store import Store
+from holdfast_systems.credentials.faults import CREDENTIALS
 from holdfast_systems.credentials.pages.session import COOKIE
 
-from .live import TOKEN, Live, about, called, created, evidence, running, vouch
+from .live import OPERATOR, TOKEN, Live, Straight, about, called, created, evidence, running, vouch
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -113,3 +119,31 @@ def test_several_platforms_are_chosen_between(store: Store, tmp_path: Path) -> N
         cookie = live.http.post("/engine/sign-in", data={"token": TOKEN}).headers["set-cookie"].partition(";")[0]
         page = live.http.get("/engine/?platform=other", headers={"cookie": cookie}).text
     assert 'href="./?platform=other" aria-current="page"' in page
+
+
+def health_link(live: Live) -> str:
+    """Where the page's link leads."""
+    cookie = live.http.post("/engine/sign-in", data={"token": TOKEN}).headers["set-cookie"].partition(";")[0]
+    page = live.http.get("/engine/", headers={"cookie": cookie}).text
+    return unescape(page.partition('href="/console/')[2].partition('"')[0])
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_the_health_link_leads_to_the_six_panels_of_the_endpoint_or_of_all(
+    store: Store, tmp_path: Path, more: bool
+) -> None:
+    panels = ("Success rate", "Errors by status code", "Latency", "Dead letters", "Retries of a delivery",
+              "Top error messages")  # fmt: skip
+    with called(store, tmp_path) as live:
+        if more:
+            live.ask("POST", "/platform/v1/endpoints", json={"url": "https://hooks.example/in"})
+        endpoints = live.ask("GET", "/platform/v1/endpoints").json()["endpoints"]
+        link = health_link(live)
+    page = console(store, Secret(TOKEN), [CREDENTIALS], address="http://127.0.0.1:9/console")
+    with httpx.Client(transport=Straight(Front([Mount(path="/console", app=page.app)])), base_url="http://x") as client:
+        reply = client.get(f"/console/{link}", headers=OPERATOR)
+    page.close()
+    assert reply.status_code == 200
+    heading = "All endpoints" if more else f"Endpoint {endpoints[0]['endpoint_id']}"
+    below = reply.text.partition(f">{heading}</h2>")[2]
+    assert [title for title in panels if title not in below] == []

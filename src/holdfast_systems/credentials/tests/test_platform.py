@@ -106,6 +106,7 @@ def test_both_halves_together_bring_an_event_to_its_effect(store: Store, tmp_pat
         (delivery,) = told["deliveries"]
         (attempt,) = delivery["attempts"]
         assert (attempt["attempt"], attempt["outcome"], attempt["error_code"]) == (1, "delivered", None)
+        assert attempt["status_code"] == 200
         assert attempt["duration_ms"] > 0
         assert live.member("user123")["reputation"] == 50
 
@@ -116,7 +117,7 @@ def test_an_event_is_signed_over_its_bytes_and_tried_until_it_arrives(sending: L
     told = sending.wait_event(made["event_id"], "delivered")
     attempts = told["deliveries"][0]["attempts"]
     assert [(one["outcome"], one["status_code"]) for one in attempts] == [
-        ("retried", 500), ("retried", None), ("retried", 429), ("retried", 503), ("delivered", None),
+        ("retried", 500), ("retried", None), ("retried", 429), ("retried", 503), ("delivered", 200),
     ]  # fmt: skip
     assert len({body for _, body in receiver.got}) == 1
     for headers, body in receiver.got:
