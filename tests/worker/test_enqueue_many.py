@@ -10,7 +10,7 @@ import pytest
 from holdfast.catalog import Failure
 from holdfast.store import Store
 from holdfast.worker import Jobs, NewJob
-from holdfast.worker.enqueueing import insert, prepared
+from holdfast.worker.enqueueing import Batch
 
 
 @pytest.mark.parametrize("text", ["a\tb", "a\\nb", "back\\slash", "\\N", "\\.", "quote\"'", "line\nfeed\r", "ünï😀"])
@@ -32,10 +32,19 @@ def test_a_large_batch_keeps_delays_priorities_and_limits(store: Store) -> None:
 
 
 def test_a_large_batch_that_is_repeated_after_a_lost_reply_doubles_nothing(store: Store) -> None:
-    rows = [prepared(NewJob(kind="work")) for _ in range(310)]
+    batch = Batch([NewJob(kind="work")] * 310)
     for _ in range(2):
-        store.atomic(lambda tx: insert(tx, rows))
+        store.atomic(batch.enqueue)
     assert len(Jobs(store).list(count=400)) == 310
+
+
+def test_one_bad_job_in_a_large_batch_keeps_all_of_it_out(store: Store) -> None:
+    jobs = Jobs(store)
+    with pytest.raises(Failure) as refused:
+        jobs.enqueue_many([*[NewJob(kind="work")] * 310, NewJob(kind="work", payload=object())])
+    assert refused.value.code == "BAD_REQUEST"
+    assert jobs.list() == []
+    assert len(jobs.enqueue_many([NewJob(kind="work")] * 310)) == 310
 
 
 async def test_a_hundred_coroutines_share_few_commits_and_lose_nothing(store: Store) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast.base import limits, new_id
+from holdfast.base import limits, new_id, new_ids
 from holdfast.catalog import current_context
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.store import Tx
@@ -34,6 +34,50 @@ COLUMNS = (
     "id", "tenant", "queue", "kind", "priority", "delay_us", "payload", "dedupe_key", "unique_us", "attempts_max",
     "timeout_us", "due_us", "trace",
 )  # fmt: skip
+
+
+class Batch:
+    """Jobs that are enqueued together. Ids are made at once, the rest of a row when it is needed."""
+
+    def __init__(self, jobs: Sequence[NewJob]) -> None:
+        """
+        Raises:
+            Failure: BAD_REQUEST names a kind, queue, tenant or dedupe key that cannot be.
+        """
+        for job in jobs:
+            _check_names(job)
+        self._jobs = jobs
+        self._ids = new_ids(len(jobs))
+        self._rows: list[Prepared] = []
+        self._keyed = any(job.dedupe_key is not None for job in jobs)
+
+    def enqueue(self, tx: Tx) -> list[Enqueued]:
+        """Insert them; where a twin keeps one out, the twin is the answer.
+
+        Raises:
+            Failure: as `prepared`; the transaction must not be committed then.
+        """
+        if self._keyed or len(self._jobs) < STREAM_MIN or not tx.streams:
+            return enqueue(tx, self._prepared(len(self._jobs)))
+        began = tx.row("job.stream_begin", id=self._ids[0])
+        assert began is not None
+        now_us, there = began
+        if not there:
+            tx.stream("job.stream", self._lines(now_us))
+        return [Enqueued(job_id, True) for job_id in self._ids]
+
+    def _prepared(self, count: int) -> list[Prepared]:
+        """The first so many rows, whatever has been prepared before."""
+        have = len(self._rows)
+        wanted = zip(self._jobs[have:count], self._ids[have:count], strict=True)
+        self._rows += [prepared(job, job_id) for job, job_id in wanted]
+        return self._rows
+
+    def _lines(self, now_us: int) -> Iterator[str]:
+        """The rows as PostgreSQL's COPY reads them; it takes in some while the next are prepared."""
+        for start in range(0, len(self._jobs), STREAM_ROWS):
+            rows = self._prepared(start + STREAM_ROWS)[start : start + STREAM_ROWS]
+            yield "".join([_line(row, now_us) for row in rows])
 
 
 def prepared(job: NewJob, job_id: str = "") -> Prepared:
@@ -78,12 +122,7 @@ def enqueue(tx: Tx, rows: Sequence[Prepared]) -> list[Enqueued]:
 
 def insert(tx: Tx, rows: Sequence[Prepared]) -> bool:
     """Insert the rows; False when they were there already, or a twin keeps the only one out."""
-    if len(rows) < STREAM_MIN or not tx.streams or any(row[7] is not None for row in rows):
-        return tx.many("job.enqueue", rows) > 0
-    if tx.row("job.kind", id=rows[0][0]) is not None:
-        return False  # they came together, and they are here: the reply was lost
-    tx.stream("job.stream", _lines(rows, tx.now_us()))
-    return True
+    return tx.many("job.enqueue", rows) > 0
 
 
 def _enqueue_keyed(tx: Tx, row: Prepared) -> Enqueued:
@@ -99,12 +138,6 @@ def _enqueue_keyed(tx: Tx, row: Prepared) -> Enqueued:
         if tx.row("job.kind", id=row[0]) is not None:
             return Enqueued(row[0], created=True)  # inserted by a try whose reply was lost, and failed since
     raise BAD_REQUEST("The dedupe key {dedupe_key} changes hands too fast.", dedupe_key=row[7])
-
-
-def _lines(rows: Sequence[Prepared], now_us: int) -> Iterator[str]:
-    """The rows as PostgreSQL's COPY reads them."""
-    for start in range(0, len(rows), STREAM_ROWS):
-        yield "".join([_line(row, now_us) for row in rows[start : start + STREAM_ROWS]])
 
 
 def _line(row: Prepared, now_us: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base import Json, bus, limits, monotonic_s, new_ids, world
+from holdfast.base import Json, bus, limits, monotonic_s, world
 from holdfast.catalog import current_context
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.catalog.durable import JOB_CANCELLED, JOB_NOT_FOUND, JOB_NOT_READY
@@ -14,7 +14,7 @@ from holdfast.lifecycle import JobState
 from holdfast.store import Store, Tx
 from holdfast.worker import telling
 from holdfast.worker.combiner import Combiner
-from holdfast.worker.enqueueing import COLUMNS, Prepared, enqueue, prepared
+from holdfast.worker.enqueueing import COLUMNS, Batch, Prepared, prepared
 from holdfast.worker.job import DEFAULT_QUEUE, Enqueued, NewJob
 from holdfast.worker.settlement import fingerprint
 from holdfast.worker.wake import Notifier
@@ -115,16 +115,16 @@ class Jobs:
             raise BAD_REQUEST(
                 "{count} jobs are more than one call takes; send at most {most}.", count=len(jobs), most=most
             )
-        rows = [prepared(job, job_id) for job, job_id in zip(jobs, new_ids(len(jobs)), strict=True)]
+        batch = Batch(jobs)
         queues = {job.queue for job in jobs}
         if tx is not None:
             # Of a joined transaction nobody here sees the commit: there the workers' own look finds the jobs.
-            made = enqueue(tx, rows)
+            made = batch.enqueue(tx)
             tx.after_commit.append(lambda: self._tell_made(jobs, made, queues))
             return made
         for queue in queues:
             self._register(queue)
-        made = self.store.atomic(lambda here: enqueue(here, rows), repeatable=True)
+        made = self.store.atomic(batch.enqueue, repeatable=True)
         self._tell_made(jobs, made, queues)
         return made
 

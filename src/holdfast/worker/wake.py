@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 CHANNEL = "holdfast"
 DEBOUNCE_S = 0.003
+DEBOUNCE_S_MAX = 0.01
+"""Where one follows the other, less often: those who are woken by the first find the rest."""
 LOOK_S = 0.02
 """How often a worker looks whether another process has written to the SQLite file."""
 LISTEN_S = 1.0
@@ -59,11 +61,14 @@ class Notifier:
             self._thread.join(timeout=LISTEN_S)
 
     def _run(self) -> None:
+        rest_s = DEBOUNCE_S
         while not self._closed or self._queues:
+            busy = self._something.is_set()
             self._something.wait()
             self._something.clear()
             self._send()
-            world().sleep(DEBOUNCE_S)
+            rest_s = min(rest_s * 2, DEBOUNCE_S_MAX) if busy else DEBOUNCE_S
+            world().sleep(rest_s)
 
     def _send(self) -> None:
         with self._lock:

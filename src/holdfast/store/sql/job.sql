@@ -31,6 +31,10 @@ COPY job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max
 */
 /* sqlite: SELECT 1 */;
 
+-- name: stream_begin
+-- The time, and whether the first of the batch is there already: then the reply to its commit was lost.
+SELECT {now_us}, EXISTS (SELECT 1 FROM job WHERE id = :id);
+
 -- name: free_unique
 -- A twin whose window is over no longer keeps others out.
 UPDATE job SET unique_key = NULL
