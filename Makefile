@@ -18,7 +18,7 @@ export PIP_BUILD_CONSTRAINT = constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test bench lint format constraints clean
+.PHONY: help run test browser bench lint format constraints clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -28,8 +28,19 @@ help: ## Show this list
 run: $(VENV)/.stamp ## Start everything that exists so far and print its addresses
 	@$(VENV)/bin/holdfast serve $(ARGS)
 
-test: $(VENV)/.stamp ## Run the whole test suite
+test: $(VENV)/.stamp browser ## Run the whole test suite
 	@TMPDIR="$(TEST_FOLDER)" $(VENV)/bin/python -m pytest -n $(WORKERS) $(ARGS)
+
+# Pages are clicked through in the system's Chromium. Where it is missing and may be installed, it is.
+browser:
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo 'Installing Chromium for the browser tests …'; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  timeout 240 sh -c 'apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium' >/dev/null 2>&1; \
+	fi; \
+	command -v chromium >/dev/null \
+	  || echo 'NO CHROMIUM here, and none could be installed: the browser tests are SKIPPED.' >&2
 
 bench: $(VENV_BENCH)/.stamp ## Measure Holdfast beside its peers, in one table with ratios
 	@$(VENV_BENCH)/bin/python -m bench $(ARGS)
