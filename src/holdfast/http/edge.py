@@ -82,7 +82,8 @@ class Edge:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _inherits_deadline(scope):
+        # Asked here first, since it is all but never so and a call costs more than the question.
+        if scope["type"] != "http" or (deadline_at() is not None and _inherits_deadline(scope)):
             return await self._other(scope, receive, send)
         served = self._served(scope, send) if bus.listeners else None
         given = None
