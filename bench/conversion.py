@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from bench.conversion_peers import pdfminer_xml, pdftohtml_xml
+from bench.conversion_queue import queue_rows
 from bench.table import Asked, Row
 from holdfast.http import ANYWHERE, HttpClient
 from holdfast_systems.conversion.gateway import start_gateway
@@ -54,7 +55,10 @@ def run(quick: bool) -> list[Row]:
                 path.write_bytes(pdf)
                 group = name if pages == 1 else f"{name}, {pages} pages"
                 rows += _rows(group, _pages_per_s(contenders, path, pages, 1 if quick else 5))
-            return rows
+            return [
+                *rows,
+                *queue_rows(Path(folder), gateway.address, contender_of(client, gateway.address), quick=quick),
+            ]
         finally:
             client.close()
 
@@ -98,6 +102,17 @@ def _rows(group: str, figures: Mapping[str, float]) -> list[Row]:
 
 def _asked_for(times_miner: float) -> Asked:
     return Asked(bound=TIMES_MINER_MIN, reached=times_miner, unit="× pdfminer.six", at_most=False)
+
+
+def contender_of(client: object, address: str) -> Callable[[bytes], bytes]:
+    """The gateway, given the bytes of a file."""
+
+    def convert(content: bytes) -> bytes:
+        reply = client.send("POST", f"{address}/convert?mapping=layout", body=content)  # type: ignore[attr-defined]
+        assert reply.status == 200
+        return bytes(reply.body)
+
+    return convert
 
 
 def _asked(client: object, address: str, mapping: str, path: Path) -> bytes:
