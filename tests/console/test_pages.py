@@ -110,7 +110,7 @@ def test_a_job_tells_each_attempt_and_the_next(store: Store, jobs: Jobs, inside:
     text = inside.get(f"/jobs/{made}").text
     told = re.sub(r"<[^>]+>", "", text)
     assert re.search(
-        r"attempt 1, by w-7429, RATE_LIMIT_EXCEEDED, took [^,]+, waits 30 s → next at \d\d:\d\d:\d\d", told
+        r"attempt 1, by w-7429, RATE_LIMIT_EXCEEDED, took [^,]+, Retry-After 30 → next at \d\d:\d\d:\d\d", told
     )
 
 

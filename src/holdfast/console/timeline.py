@@ -10,6 +10,7 @@ from holdfast.console.parts import code_link
 from holdfast.console.visit import Visit
 from holdfast.console.words import SECOND_US, cut, moment, span
 from holdfast.http.markup import Markup, element, joined
+from holdfast.worker.settlement import ASKED
 
 Event = dict[str, Any]
 REASON_CHARS_MAX = 400
@@ -127,7 +128,9 @@ def _wait(event: Event, delays_s: Sequence[float]) -> str:
 
 
 def _asked(event: Event, wait_s: float, delays_s: Sequence[float]) -> bool:
-    """Whether the other side named the wait: it can, and the schedule would have been another."""
+    """Whether the other side named the wait: the journal says so, or the schedule would have been another."""
+    if str(event["reason"] or "").startswith(ASKED):
+        return True
     if event["upstream_status"] not in ASKING or not delays_s:
         return False
     planned_s: float = delays_s[min(event["attempt"], len(delays_s)) - 1]

@@ -16,6 +16,8 @@ from holdfast.worker.job import Job
 JOB_RETRY = Retry(attempts=3, attempts_unknown=3, backoff=Backoff.listed(5, 15, 45, jitter=Spread(0.2)))
 """How jobs are retried unless their handler or their code says otherwise."""
 
+ASKED = "Retry-After"
+"""How the reason of a retry begins whose time the other side named."""
 _VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|\b[0-9a-fA-F-]{8,}\b|\d+")
 
 
@@ -116,9 +118,15 @@ def failed(job: Job, failure: Failure, retry: Retry | None, duration_us: int | N
         upstream_status=_upstream_status(failure),
         delay_us=_us(decision.delay_s),
         duration_us=duration_us,
-        reason=failure.technical,
+        reason=_asked_for(failure, decision.delay_s) + failure.technical,
         blamed=blamed,
     )
+
+
+def _asked_for(failure: Failure, delay_s: float) -> str:
+    """That the other side named the wait; only then does the journal say so."""
+    asked_s = failure.retry_after_s
+    return f"{ASKED} {asked_s:g} s: " if asked_s is not None and asked_s == delay_s else ""
 
 
 def fingerprint(code: str, kind: str, message: str) -> str:
