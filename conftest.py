@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from holdfast.testing.postgres import PostgresAddress
 
 pytest_plugins = ("holdfast.testing.pytest_postgres", "holdfast.testing.pytest_s3")
 
-# How long an example takes depends on what else the machine does.
-settings.register_profile("holdfast", deadline=None, print_blob=True)
-settings.load_profile("holdfast")
+# How long an example takes depends on what else the machine does. The same examples are tried in each run, so that
+# a change fails for what it changed; HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile("same", deadline=None, print_blob=True, derandomize=True, database=None)
+settings.register_profile("explore", deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 ENGINES = ("sqlite", "postgresql")
 TEMPLATE = "holdfast_template"
