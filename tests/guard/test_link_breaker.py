@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import copy
 import gc
+import pickle
 import threading
 from typing import Any
 
 import pytest
 
 from holdfast import Backoff, Breaker, Failure, Link, RateLimit, Retry, stamp_of
-from holdfast.base import monotonic_s
+from holdfast.base import monotonic_s, now_us
 from holdfast.catalog.core import NOT_FOUND, RATE_LIMIT_EXCEEDED
 from holdfast.lifecycle import BreakerState, Stop
 from holdfast.testing import instant
@@ -54,6 +56,27 @@ def test_an_open_breaker_rejects_without_calling_and_tells_when_to_come_back() -
     assert caught.value.details == {"link": "shop → bank"}
     assert stamp_of(caught.value).reason is Stop.BREAKER_OPEN
     assert stamp_of(caught.value).attempts == 0
+
+
+def test_a_rejection_is_dated_when_it_was_made_whenever_it_is_asked() -> None:
+    with instant() as time:
+        bank = opened()
+        time.advance(10)
+        made_us = now_us()
+        with pytest.raises(Failure) as caught:
+            bank.call(refused)
+        time.advance(5)
+    assert caught.value.at_us == made_us
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
+def test_a_rejection_is_copied_whole(copied: Any) -> None:
+    with pytest.raises(Failure) as caught:
+        opened().call(refused)
+    twin = copied(caught.value)
+    for name in ("code", "message", "technical", "details", "retry_after_s", "at_us", "context"):
+        assert getattr(twin, name) == getattr(caught.value, name)
+    assert stamp_of(twin) == stamp_of(caught.value)
 
 
 async def test_an_open_breaker_rejects_coroutines_too() -> None:

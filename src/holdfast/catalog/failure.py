@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from holdfast.base import Private, limits, plain, world
 from holdfast.catalog.context import Context, current_context
@@ -28,6 +28,8 @@ class Failure(Exception):
 
     __holdfast__: object
     """Who gave up on it and why, where somebody did; see `holdfast.guard.stamp_of`."""
+    _copied_as: ClassVar[type[Failure] | None] = None
+    """What a copy is an instance of, when not of the same class."""
 
     def __init__(
         self,
@@ -98,14 +100,14 @@ class Failure(Exception):
         A `Secret` arrives as `***`, and any other detail that cannot be pickled in its plain form.
         """
         facts = {name: _portable(value) for name, value in self.details.items()}
-        return _arrived, (type(self), self._state(facts))
+        return _arrived, (self._copied_as or type(self), self._state(facts))
 
     def _state(self, details: dict[str, Any]) -> dict[str, Any]:
         stamped = {STAMP: self.__holdfast__} if hasattr(self, STAMP) else {}
         return {**self.__dict__, **stamped, **{name: getattr(self, name) for name in _FACTS}, "details": details}
 
     def _twin(self, details: dict[str, Any]) -> Failure:
-        twin = _arrived(type(self), self._state(details))
+        twin = _arrived(self._copied_as or type(self), self._state(details))
         twin.__cause__, twin.__context__ = self.__cause__, self.__context__
         twin.__suppress_context__ = self.__suppress_context__
         return twin

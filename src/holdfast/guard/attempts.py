@@ -158,9 +158,9 @@ class Attempts:
         gate = self._link.gate
         try:
             if self._recovery is None and gate.circuit is not None:
-                shut_s = gate.circuit.shut_for_s(monotonic_s())
-                if shut_s > 0:
-                    raise gate.shut(shut_s)
+                now_s = monotonic_s()
+                if 0 < (left_s := gate.circuit.shut_until_s - now_s) <= gate.circuit.pause_s:
+                    raise gate.shut(left_s, now_s, world())
             self._ticket = gate.admit(None if at_s == inf else at_s, self._recovery, self._failed)
         except BaseException:
             self._end()

@@ -29,14 +29,17 @@ def guard_sync(link: Link, function: Callable[..., Any], *, keyed: bool) -> Call
     limit_s = link.attempt_limit_s
 
     def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: C901 - split up, every call would pay for it
+        # Outside the block below, which everything that is raised inside has to be taken through.
+        if circuit is None:
+            ticket = None
+        elif (ticket := circuit.ticket) is None:
+            clock_s = (here := world()).monotonic_s
+            left_s = circuit.shut_until_s - (now_s := clock_s())
+            if 0.0 < left_s <= circuit.pause_s:
+                raise gate.shut(left_s, now_s, here)
         mark = stamp.latest
         started_s = monotonic_s() if clocked else None
-        ticket = recovery = failed = None
-        # Outside the block below, which everything that is raised inside has to be taken through.
-        if circuit is not None and (ticket := circuit.ticket) is None:
-            clock_s = world().monotonic_s
-            if (shut_s := circuit.shut_for_s(clock_s())) > 0:
-                raise gate.shut(shut_s)
+        recovery = failed = None
         try:
             while True:
                 at_s = deadline_at()
@@ -91,14 +94,17 @@ def guard_async(link: Link, function: Callable[..., Awaitable[Any]], *, keyed: b
     limit_s = link.attempt_limit_s
 
     async def guarded(*args: Any, **kwargs: Any) -> Any:  # noqa: C901 - split up, every call would pay for it
+        # Outside the block below, which everything that is raised inside has to be taken through.
+        if circuit is None:
+            ticket = None
+        elif (ticket := circuit.ticket) is None:
+            clock_s = (here := world()).monotonic_s
+            left_s = circuit.shut_until_s - (now_s := clock_s())
+            if 0.0 < left_s <= circuit.pause_s:
+                raise gate.shut(left_s, now_s, here)
         mark = stamp.latest
         started_s = monotonic_s() if clocked else None
-        ticket = recovery = failed = None
-        # Outside the block below, which everything that is raised inside has to be taken through.
-        if circuit is not None and (ticket := circuit.ticket) is None:
-            clock_s = world().monotonic_s
-            if (shut_s := circuit.shut_for_s(clock_s())) > 0:
-                raise gate.shut(shut_s)
+        recovery = failed = None
         try:
             while True:
                 at_s = deadline_at()

@@ -12,10 +12,16 @@ from holdfast.lifecycle import Stop
 
 
 class LinkVerb(StrEnum):
+    """What may happen on a link."""
+
     SUCCEEDED = "link.succeeded"
+    """An attempt worked; `attempt` tells which."""
     RETRIED = "link.retried"
+    """An attempt failed and another follows after `delay_s`."""
     GAVE_UP = "link.gave_up"
+    """An attempt failed and no other follows, for `reason`; or the next one was refused."""
     REJECTED = "link.rejected"
+    """No attempt was made, for `reason`; `failure` tells how long to wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +29,17 @@ class LinkEvent:
     """One thing that happened on a link."""
 
     verb: LinkVerb
+    """What happened, one of the verbs above."""
     link: str
+    """The name of the link."""
     attempt: int
+    """The number of the attempt, from 1; 0 when none was made."""
     failure: Failure | None = None
+    """What went wrong, classified."""
     delay_s: float | None = None
+    """How long the link waits before the next attempt."""
     reason: Stop | None = None
+    """Why there is no further attempt."""
 
 
 Listener = Callable[[LinkEvent], None]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from holdfast.base.bus import bus
 from holdfast.base.world import monotonic_s
+from holdfast.catalog.context import current_context
 from holdfast.catalog.core import BREAKER_OPEN, CONCURRENCY_EXCEEDED, DEADLINE_EXCEEDED, RATE_LIMIT_EXCEEDED
-from holdfast.catalog.failure import Failure, occurred
+from holdfast.catalog.failure import Failure
 from holdfast.guard.stamp import Stamp, refused
 from holdfast.guard.telling import REJECTED, breaker_told, tell
 from holdfast.lifecycle import Stop
 
 if TYPE_CHECKING:
+    from holdfast.base.world import World
     from holdfast.catalog.fault import Fault
     from holdfast.guard.events import Listener
     from holdfast.guard.recovery import Recovery
@@ -35,10 +38,37 @@ class Crowded(Failure):
     """Too many calls that ran out of time are still running; the callee was not asked."""
 
 
+class Shut(Failure):
+    """The breaker is open. An outage makes many of these, so all of them share what they can."""
+
+    __slots__ = ("asked_s", "dated_us", "here")
+
+    asked_s: float
+    dated_us: int
+    here: World
+    fault = BREAKER_OPEN
+    code = BREAKER_OPEN.code
+    _message = None
+    _copied_as = Failure
+    __init__ = Exception.__init__  # in C: all that is to be set is set by the gate
+
+    @property
+    def at_us(self) -> int:
+        """When it occurred; few ask, so the clock that counted the pause is made into a date only then."""
+        if not hasattr(self, "dated_us"):
+            passed_s = self.here.monotonic_s() - self.asked_s
+            self.dated_us = self.here.wall_us() - round(passed_s * 1_000_000)
+        return self.dated_us
+
+    @at_us.setter
+    def at_us(self, at_us: int) -> None:
+        self.dated_us = at_us
+
+
 class Gate:
     """What one link remembers in this process between its calls."""
 
-    __slots__ = ("_open", "bucket", "circuit", "link", "listeners", "purse", "slots")
+    __slots__ = ("_names", "_open", "bucket", "circuit", "link", "listeners", "purse", "slots")
 
     def __init__(
         self,
@@ -56,6 +86,7 @@ class Gate:
         self.bucket = None if rate is None else _bucket(rate)
         self.slots = None if concurrency is None else _slots(concurrency)
         self.purse = None if budget is None else _purse(budget)
+        self._names = MappingProxyType({"link": link})
         self._open = Stamp(link, BREAKER_OPEN.code, 0, Stop.BREAKER_OPEN, 0)
 
     @property
@@ -82,10 +113,15 @@ class Gate:
             # The exception's traceback holds this frame: without this the two would keep each other alive.
             entered = failed = None
 
-    def shut(self, shut_s: float) -> Failure:
-        """The refusal of a breaker that stays open for so long; an outage makes many, so it costs little."""
-        refusal = occurred(BREAKER_OPEN, {"link": self.link}, shut_s)
+    def shut(self, left_s: float, now_s: float, here: World) -> Shut:
+        """The refusal of a breaker that stays open for so long."""
+        refusal: Shut = Shut()
+        refusal.retry_after_s = left_s
+        refusal.details = self._names
+        refusal.context = current_context()
         refusal.__holdfast__ = self._open
+        refusal.asked_s = now_s
+        refusal.here = here
         if self.listeners or bus.listeners:
             self._tell_rejected(refusal, Stop.BREAKER_OPEN)
         return refusal

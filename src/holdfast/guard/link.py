@@ -64,6 +64,19 @@ class Link:
         classifier: Classifier | None = None,
         writes: bool = False,
     ) -> None:
+        """
+        Args:
+            name: who calls whom; it stands in events, notes and refusals.
+            retry: the rule of the whole call; None leaves it to the rule of each fault.
+            timeout_s: how long one attempt may take.
+            total_s: how long all attempts and the waits between them may take.
+            breaker: when to stop calling.
+            rate: how many attempts in a time.
+            concurrency: how many attempts at once.
+            budget: how many retries the traffic pays for.
+            classifier: what an exception means here; None knows what Holdfast knows.
+            writes: the calls change something; they are retried only under a key.
+        """
         for field, seconds in (("timeout_s", timeout_s), ("total_s", total_s)):
             if seconds is not None and not (isfinite(seconds) and seconds > 0):
                 raise PolicyInvalid(f"{name}: {field}: {seconds} is not a positive number of seconds")

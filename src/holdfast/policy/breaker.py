@@ -103,7 +103,8 @@ class Circuit:
 
     __slots__ = (
         "_bad", "_brisk_s", "_dated", "_generation", "_lock", "_looked_s", "_out", "_past", "_recovered",
-        "_slice_end_s", "_slice_s", "_state", "_stride", "_told", "_until_s", "breaker", "good", "look_at", "ticket",
+        "_slice_end_s", "_slice_s", "_state", "_stride", "_told", "_until_s", "breaker", "good", "look_at", "pause_s",
+        "shut_until_s", "ticket",
     )  # fmt: skip
 
     def __init__(self, breaker: Breaker, told: Told | None = None) -> None:
@@ -114,6 +115,8 @@ class Circuit:
         self._generation = 0
         self.ticket: int | None = 0
         self._until_s = 0.0
+        self.shut_until_s = -inf
+        self.pause_s = breaker.open_s
         self._out = 0
         self._recovered = 0
         self._slice_s = breaker.window_s / SLICES
@@ -124,11 +127,6 @@ class Circuit:
     @property
     def state(self) -> BreakerState:
         return self._state
-
-    def shut_for_s(self, now_s: float) -> float:
-        """How long it certainly stays open; asked without the lock, because an outage asks often."""
-        left_s = self._until_s - now_s
-        return left_s if self._state is _OPEN and left_s <= self.breaker.open_s else 0.0
 
     def admit(self, now_s: float) -> int | Rejected:
         """Ask to call: a ticket, or a rejection."""
@@ -232,6 +230,7 @@ class Circuit:
         self._state = BreakerState(moved(BREAKER, self._state, verb))
         self._generation += 1
         self.ticket = self._generation if self._state is _CLOSED else None
+        self.shut_until_s = -inf
         self._out = self._recovered = 0
 
     def _begin_probing(self, now_s: float) -> None:
@@ -246,7 +245,7 @@ class Circuit:
 
     def _trip(self, now_s: float) -> None:
         self._move("trip")
-        self._until_s = now_s + self.breaker.open_s
+        self._until_s = self.shut_until_s = now_s + self.breaker.open_s
 
     def _clear(self) -> None:
         self._past: deque[tuple[float, int, int]] = deque(maxlen=SLICES)
