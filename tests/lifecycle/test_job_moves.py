@@ -201,22 +201,18 @@ def test_the_schema_takes_what_a_state_may_hold_and_nothing_else(store: Store, s
     assert wrong == []
 
 
-def test_the_schema_knows_no_other_state_lane_or_count(store: Store) -> None:
+def test_the_schema_knows_no_other_state_or_count(store: Store) -> None:
     for row in (
         {"state": "running"},
         {"state": "QUEUED"},
         {"state": ""},
-        {"lane": "fast"},
         {"attempt_count": -1},
         {"attempt_count": 1, "pardon_count": 2},
         {"pardon_count": -1},
-        {"manual_retry_count": -1},
     ):
         assert not accepted(store, row), row
     for state in states(JOB):
         assert accepted(store, {"state": state, **{name: VALUES[name] for name in NEEDED[state]}})
-    for lane in ("waiting", "ready", "alone"):
-        assert accepted(store, {"lane": lane})
 
 
 def test_a_unique_key_stands_once_in_a_queue_of_a_tenant(store: Store) -> None:

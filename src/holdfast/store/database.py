@@ -48,6 +48,14 @@ class Database(Protocol):
         """For one statement that is a transaction of its own."""
         ...
 
+    def put(self, text: str, parameters: Mapping[str, Any]) -> None:
+        """Run one statement that is a transaction of its own and whose answer nobody needs; the cheapest way.
+
+        Raises:
+            CommitUnknown: nobody can tell whether it happened.
+        """
+        ...
+
     def close(self) -> None:
         """Give every connection back."""
         ...

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from holdfast.base import monotonic_s
+from holdfast.base.lazy import name_extra
 from holdfast.store.database import CommitUnknown, Cursor, Execute
+from holdfast.store.shortcut import Shortcuts
 from holdfast.store.statements import Engine
 
 if TYPE_CHECKING:
@@ -75,6 +77,15 @@ class PostgresqlDatabase:
         with self._connected() as connection:
             yield lambda text, parameters: _run_alone(connection, text, parameters)
 
+    def put(self, text: str, parameters: Mapping[str, Any]) -> None:
+        pool = self._open()
+        connection = self._sound(pool)
+        try:
+            if not self._shortcuts.run(connection, text, parameters):
+                _run_alone(connection, text, parameters)
+        finally:
+            self._give_back(pool, connection)
+
     @contextmanager
     def script(self, statements: list[str]) -> Iterator[Execute]:
         with self.transaction(write=True) as execute:
@@ -106,6 +117,7 @@ class PostgresqlDatabase:
         self._asking = 0
         self._losses = 0
         self._trusted = WeakKeyDictionary()
+        self._shortcuts = Shortcuts()
         self._process = os.getpid()
 
     @contextmanager
@@ -183,9 +195,13 @@ class PostgresqlDatabase:
         return self._pool or self._opened()
 
     def _opened(self) -> ConnectionPool[Connection[tuple[Any, ...]]]:
-        from psycopg import Connection
-        from psycopg_pool import ConnectionPool, PoolClosed
-
+        try:
+            from psycopg import Connection
+            from psycopg_pool import ConnectionPool, PoolClosed
+        except ModuleNotFoundError as missing:
+            name_extra(missing)
+            raise
+        _quiet_pool()
         with self._opening:
             if self._closed:
                 raise PoolClosed("the store is closed")
@@ -219,6 +235,19 @@ class _Executor:
         with self._connection.cursor() as cursor, cursor.copy(text) as copy:
             for piece in pieces:
                 copy.write(piece)
+
+
+def _quiet_pool() -> None:
+    """The pool logs each of its tries; our own failure tells of all of them once.
+
+    A handler that does nothing keeps Python's last resort, which is stderr, from them. Loggers that somebody has
+    configured still get everything.
+    """
+    import logging
+
+    pool = logging.getLogger("psycopg.pool")
+    if not pool.handlers:
+        pool.addHandler(logging.NullHandler())
 
 
 def _keywords() -> dict[str, Any]:

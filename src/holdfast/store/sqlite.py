@@ -61,6 +61,10 @@ class SqliteDatabase:
         with self.transaction(write=True) as execute:
             yield execute
 
+    def put(self, text: str, parameters: Mapping[str, Any]) -> None:
+        with self.transaction(write=True) as execute:
+            execute(text, parameters)
+
     @contextmanager
     def script(self, statements: list[str]) -> Iterator[Execute]:
         with self.transaction(write=True) as execute:

@@ -19,6 +19,8 @@ from enum import StrEnum
 
 
 class Engine(StrEnum):
+    """Which database stands behind a store."""
+
     SQLITE = "sqlite"
     POSTGRESQL = "postgresql"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Any, TypeVar
 
-from holdfast.base import monotonic_s, world
+from holdfast.base import monotonic_s, now_us, world
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
 from holdfast.catalog.core import DATABASE_CONNECTION_ERROR, TRANSACTION_ROLLED_BACK
 from holdfast.catalog.durable import COMMIT_UNKNOWN
@@ -61,6 +61,7 @@ class Store:
 
     @property
     def engine(self) -> Engine:
+        """SQLite or PostgreSQL."""
         return self.database.engine
 
     def load(self, package: str) -> None:
@@ -117,6 +118,13 @@ class Store:
 
         return self._tried(once, repeatable=repeatable)
 
+    def put(self, name: str, /, *, repeatable: bool = False, **parameters: Any) -> None:
+        """Run one statement that is a transaction of its own and answers nothing; cheaper still."""
+        statement = self._statements[name]
+        if statement.clocked:
+            parameters["now_us"] = now_us()
+        self._tried(lambda: self.database.put(statement.text, parameters), repeatable=repeatable)
+
     def look(self, name: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
         """Run one statement that only reads; the cheapest way to ask."""
         if self.engine is Engine.POSTGRESQL:
@@ -131,6 +139,8 @@ class Store:
 
     def join(self, connection: Any) -> Tx:
         """A transaction that the caller commits: sqlite3, psycopg, or SQLAlchemy's Connection or Session.
+
+        It is what `tx` means everywhere: `jobs.enqueue(…, tx=store.join(connection))`.
 
         Raises:
             JoinRefused: the connection is none of these, of another engine, or commits each statement by itself.

@@ -93,6 +93,16 @@ class Tx:
         return self._execute(statement.text, parameters)
 
 
+def refuse_connection(tx: object) -> None:
+    """Where using a transaction went wrong: say so if it is none, and how it is given.
+
+    Raises:
+        TypeError: it is no `Tx`.
+    """
+    if not isinstance(tx, Tx):
+        raise TypeError("tx: give store.join(connection), not the connection itself") from None
+
+
 def array_text(values: Sequence[Any], kind: str) -> str:
     """A column as PostgreSQL reads arrays; the driver's own way takes ten times as long."""
     if kind != "text":

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from holdfast.base import Json, bus, limits, monotonic_s, world
 from holdfast.catalog import current_context
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.catalog.durable import JOB_CANCELLED, JOB_NOT_FOUND, JOB_NOT_READY
 from holdfast.lifecycle import JobState
-from holdfast.store import Store, Tx
+from holdfast.store import Engine, Store, Tx
+from holdfast.store.transaction import refuse_connection
 from holdfast.worker import telling
 from holdfast.worker.combiner import Combiner
 from holdfast.worker.enqueueing import COLUMNS, Batch, Prepared, prepared
-from holdfast.worker.job import DEFAULT_QUEUE, Enqueued, NewJob
+from holdfast.worker.job import DEFAULT_QUEUE, Enqueued, NewJob, Options
 from holdfast.worker.settlement import fingerprint
 from holdfast.worker.wake import Notifier
 
 if TYPE_CHECKING:
+    from holdfast.catalog import Catalog
     from holdfast.worker.gathering import Gathering
 
 COMBINE_MAX = 500
+LANES = 2
+"""So many commits for coroutines may be under way at once."""
 POLL_S = 0.05
 POLL_S_MAX = 1.0
 
@@ -56,11 +60,19 @@ class Jobs:
         """Ask for work to be done; it is on disk when this returns, or with the caller's transaction.
 
         Args:
+            queue: where it waits; a worker has to serve it.
+            priority: lower goes first.
             delay_s: not before so many seconds from now.
             due: not before this time on the database's clock, whatever this machine's own clock says.
+            dedupe_key: a job of this tenant and queue with this key, of whatever kind, is returned instead of a second.
+            unique_s: how long the key keeps others out; None is as long as the job exists and has not failed.
+            attempts: all attempts, instead of the handler's own rule.
+            timeout_s: how long one attempt may take, instead of the handler's own limit.
+            tx: what `store.join(connection)` returns, or `store.atomic` hands over: the job commits with it.
 
         Raises:
             Failure: BAD_REQUEST names the field; JOB_PAYLOAD_TOO_LARGE; or the database's own failure.
+            TypeError: `tx` is a connection.
         """
         new = NewJob(
             kind=kind,
@@ -84,7 +96,7 @@ class Jobs:
             telling.enqueued([(row[0], new)], row[-1])
         return Enqueued(row[0], created=True)
 
-    async def enqueue_async(self, kind: str, payload: Json = None, **options: Any) -> Enqueued:
+    async def enqueue_async(self, kind: str, payload: Json = None, **options: Unpack[Options]) -> Enqueued:
         """The same for coroutines, with the same options save `tx`: those who call at once share a commit.
 
         Raises:
@@ -109,6 +121,7 @@ class Jobs:
 
         Raises:
             Failure: as `enqueue`; nothing is enqueued then.
+            TypeError: `tx` is a connection.
         """
         most = limits().enqueue_batch_max
         if len(jobs) > most:
@@ -119,7 +132,11 @@ class Jobs:
         queues = {job.queue for job in jobs}
         if tx is not None:
             # Of a joined transaction nobody here sees the commit: there the workers' own look finds the jobs.
-            made = batch.enqueue(tx)
+            try:
+                made = batch.enqueue(tx)
+            except AttributeError:
+                refuse_connection(tx)
+                raise
             tx.after_commit.append(lambda: self._tell_made(jobs, made, queues))
             return made
         for queue in queues:
@@ -144,21 +161,38 @@ class Jobs:
         count = limits().page_rows_max
         return self.store.atomic(lambda tx: tx.records("job.history", id=job_id, after=after, count=count), write=False)
 
-    def list(self, *, count: int = 50, before: str | None = None, **filters: str | None) -> list[dict[str, Any]]:
-        """Jobs, newest first; `before` is the last id of the page before.
+    def list(
+        self,
+        *,
+        state: str | None = None,
+        queue: str | None = None,
+        kind: str | None = None,
+        tenant: str | None = None,
+        code: str | None = None,
+        count: int = 50,
+        before: str | None = None,
+    ) -> list[dict[str, Any]]:
+        """Jobs, newest first; None leaves a filter out.
 
         Args:
-            filters: state, queue, kind, tenant, code.
+            state: queued, processing, complete or failed.
+            code: what they failed with.
+            count: so many at most, and never more than `limits().page_rows_max`.
+            before: the last id of the page before.
         """
-        chosen = {name: filters.get(name) for name in ("state", "queue", "kind", "tenant", "code")}
+        chosen = {"state": state, "queue": queue, "kind": kind, "tenant": tenant, "code": code}
         count = min(count, limits().page_rows_max)
         return self.store.atomic(lambda tx: tx.records("job.list", count=count, before=before, **chosen), write=False)
 
-    def wait(self, job_id: str, timeout_s: float) -> Json:
+    def wait(self, job_id: str, timeout_s: float, *, catalog: Catalog | None = None) -> Json:
         """The job's result, as soon as it is complete.
 
+        Args:
+            catalog: where the codes of its failures are declared; those of the core are known.
+
         Raises:
-            Failure: JOB_NOT_READY when the time is up; JOB_NOT_FOUND; the job's own code when it failed.
+            Failure: JOB_NOT_READY when the time is up; JOB_NOT_FOUND; the job's own code, message and technical line
+                when it failed, with status 500 where nobody declares the code.
         """
         import json
 
@@ -168,11 +202,13 @@ class Jobs:
             found = self.store.atomic(lambda tx: tx.row("job.outcome", id=job_id), write=False)
             if found is None:
                 raise JOB_NOT_FOUND(job_id=job_id)
-            state, result, code, message = found
+            state, result = found[:2]
             if state == JobState.COMPLETE:
                 return None if result is None else json.loads(result)
             if state == JobState.FAILED:
-                raise _failure_of(code, message, job_id)
+                from holdfast.worker.failed import failure_of
+
+                raise failure_of(self.show(job_id), catalog)
             left_s = give_up_s - monotonic_s()
             if left_s <= 0:
                 raise JOB_NOT_READY(job_id=job_id, retry_after_s=poll_s)
@@ -221,7 +257,7 @@ class Jobs:
     def _insert(self, rows: Sequence[Prepared]) -> Sequence[str]:
         if len(rows) == 1:
             values = dict(zip(COLUMNS, rows[0], strict=True))
-            self.store.single("job.enqueue_one", repeatable=True, **values)
+            self.store.put("job.enqueue_one", repeatable=True, **values)
         else:
             self.store.each(lambda tx: tx.many("job.enqueue", rows), repeatable=True)
         for queue in {row[2] for row in rows}:
@@ -232,7 +268,8 @@ class Jobs:
         if self._coroutines is None:
             from holdfast.worker.gathering import Gathering
 
-            self._coroutines = Gathering(self._insert, most=COMBINE_MAX)
+            lanes = LANES if self.store.engine is Engine.POSTGRESQL else 1  # SQLite has one writer
+            self._coroutines = Gathering(self._insert, most=COMBINE_MAX, lanes=lanes)
         return self._coroutines
 
     def _tell_made(self, jobs: Sequence[NewJob], made: Sequence[Enqueued], queues: set[str]) -> None:
@@ -263,11 +300,3 @@ def _tell_cancelled(job: dict[str, Any]) -> None:
         duration_us=None,
         delay_us=None,
     )
-
-
-def _failure_of(code: str, message: str, job_id: str) -> Exception:
-    from holdfast.catalog import CORE, Failure, Fault
-    from holdfast.catalog.fault import Blame
-
-    fault = CORE.get(code) or Fault(code=code, status=500, says=message or code, blame=Blame.SERVER)
-    return Failure(fault, message, details={"job_id": job_id})

@@ -75,7 +75,7 @@ class Notifier:
             queues, self._queues = self._queues, set()
         try:
             for queue in queues:
-                self._store.single("store.notify", channel=CHANNEL, queue=queue)
+                self._store.put("store.notify", channel=CHANNEL, queue=queue)
         except Failure:
             return  # the workers poll anyway
 

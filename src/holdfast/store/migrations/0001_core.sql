@@ -37,21 +37,18 @@ CREATE TABLE job (
   last_attempt_us BIGINT,
   finished_us BIGINT,
   failed_us BIGINT,
-  -- What a job may hold in each state, in one check: it is made at every move.
-  CONSTRAINT job_state CHECK (CASE state
-    WHEN 'queued' THEN lease_owner IS NULL AND finished_us IS NULL AND result IS NULL AND failed_us IS NULL
-      AND error_code IS NULL AND error_message IS NULL AND error_technical IS NULL AND fingerprint IS NULL
-    WHEN 'processing' THEN lease_owner IS NOT NULL AND started_us IS NOT NULL AND finished_us IS NULL AND result IS NULL
-      AND failed_us IS NULL AND error_code IS NULL AND error_message IS NULL AND error_technical IS NULL
-      AND fingerprint IS NULL
-    WHEN 'complete' THEN finished_us IS NOT NULL AND started_us IS NOT NULL AND lease_owner IS NULL
-      AND failed_us IS NULL AND error_code IS NULL AND error_message IS NULL AND error_technical IS NULL
-      AND fingerprint IS NULL
-    WHEN 'failed' THEN failed_us IS NOT NULL AND error_code IS NOT NULL AND lease_owner IS NULL
-      AND finished_us IS NULL AND result IS NULL AND unique_key IS NULL
-    ELSE false END),
-  CONSTRAINT job_lane CHECK (lane IN ('waiting', 'ready', 'alone')),
-  CONSTRAINT job_counts CHECK (attempt_count >= pardon_count AND pardon_count >= 0 AND manual_retry_count >= 0)
+  -- What a job may hold in each state, in one short check: PostgreSQL reads it anew for every statement.
+  CONSTRAINT job_state CHECK (
+    (state = 'processing') = (lease_owner IS NOT NULL)
+    AND (state = 'complete') = (finished_us IS NOT NULL)
+    AND (state = 'failed') = (failed_us IS NOT NULL)
+    AND (state = 'queued' OR lease_owner IS NOT NULL OR finished_us IS NOT NULL OR failed_us IS NOT NULL)
+    AND (started_us IS NOT NULL OR (lease_owner IS NULL AND finished_us IS NULL))
+    AND (finished_us IS NOT NULL OR result IS NULL)
+    AND (failed_us IS NOT NULL) = (error_code IS NOT NULL)
+    AND (failed_us IS NOT NULL OR (error_message IS NULL AND error_technical IS NULL AND fingerprint IS NULL))
+    AND (failed_us IS NULL OR unique_key IS NULL)
+    AND pardon_count BETWEEN 0 AND attempt_count)
 ) /* postgresql: WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0) */;
 
 -- A claim reads these in order and stops: the number of finished rows does not matter.
@@ -124,13 +121,15 @@ CREATE TABLE breaker_count (
 );
 
 CREATE TABLE periodic (
-  name TEXT NOT NULL PRIMARY KEY,
-  schedule TEXT NOT NULL,
+  name TEXT NOT NULL,
   queue TEXT NOT NULL,
   kind TEXT NOT NULL,
+  schedule TEXT NOT NULL,
   payload TEXT NOT NULL,
   due_us BIGINT NOT NULL,
-  fired_us BIGINT
+  fired_us BIGINT,
+  vouched_us BIGINT NOT NULL,
+  PRIMARY KEY (name, queue, kind)
 );
 
 CREATE TABLE idempotency (

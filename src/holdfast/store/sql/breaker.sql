@@ -31,12 +31,14 @@ RETURNING generation;
 UPDATE breaker SET until_us = {now_us} + :open_us WHERE name = :name AND state = 'open' RETURNING name;
 
 -- name: probe
--- A new round of probes; one that never reported is replaced when its time is up.
+-- A new round of probes; one that never reported is replaced when its time is up. What has succeeded so far stays, or
+-- little traffic would never close it.
 UPDATE breaker
-   SET state = 'half_open', probes_left = :probes, probes_good = 0, until_us = {now_us} + :open_us,
-       generation = generation + 1
+   SET state = 'half_open', until_us = {now_us} + :open_us, generation = generation + 1,
+       probes_left = :probes - CASE WHEN state = 'open' THEN 0 ELSE probes_good END,
+       probes_good = CASE WHEN state = 'open' THEN 0 ELSE probes_good END
  WHERE name = :name AND (state = 'open' OR (state = 'half_open' AND until_us <= {now_us}))
-RETURNING generation;
+RETURNING generation, probes_left;
 
 -- name: allow_one
 -- By hand: one more job is let through to test.
@@ -47,7 +49,8 @@ UPDATE breaker
 RETURNING generation;
 
 -- name: spend
-UPDATE breaker SET probes_left = probes_left - :probes
+-- The last probe of a round has its whole time as well.
+UPDATE breaker SET probes_left = probes_left - :probes, until_us = {now_us} + :open_us
  WHERE name = :name AND state = 'half_open' AND probes_left >= :probes RETURNING generation;
 
 -- name: succeed

@@ -128,17 +128,20 @@ SELECT count(*) FROM (
 SELECT 1 FROM webhook_endpoint WHERE disabled_us IS NOT NULL LIMIT 1;
 
 -- name: disabled
-SELECT id FROM webhook_endpoint WHERE id {among: ids} AND disabled_us IS NOT NULL;
+-- Which of these jobs are deliveries to an endpoint that is disabled.
+SELECT webhook_delivery.job_id
+  FROM webhook_delivery JOIN webhook_endpoint ON webhook_endpoint.id = webhook_delivery.endpoint_id
+ WHERE webhook_delivery.job_id {among: ids} AND webhook_endpoint.disabled_us IS NOT NULL;
 
 -- name: unreceivable_count
--- As `dead_count`, of deliveries whose endpoint is disabled: the tenant of such a job is its endpoint.
+-- As `dead_count`, of deliveries whose endpoint is disabled.
 SELECT count(*) FROM (
   SELECT 1 FROM job
    WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
      AND (failed_us, id) >= (:end_us, :end_id)
-     AND queue || '' = :delivery_queue AND kind = :delivery_kind
-     AND EXISTS (SELECT 1 FROM webhook_endpoint
-                  WHERE webhook_endpoint.id = job.tenant AND webhook_endpoint.disabled_us IS NOT NULL)
+     AND EXISTS (SELECT 1 FROM webhook_delivery
+                   JOIN webhook_endpoint ON webhook_endpoint.id = webhook_delivery.endpoint_id
+                  WHERE webhook_delivery.job_id = job.id AND webhook_endpoint.disabled_us IS NOT NULL)
      AND (CAST(:queue AS TEXT) IS NULL OR queue || '' = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
      AND (CAST(:code AS TEXT) IS NULL OR error_code = :code)
      AND (CAST(:tenant AS TEXT) IS NULL OR tenant || '' = :tenant)
@@ -229,3 +232,9 @@ SELECT id, at_us, who, verb, subject, reason, state, result, total, done, refuse
   FROM audit
  WHERE id < :before AND (CAST(:who AS TEXT) IS NULL OR who = :who) AND (CAST(:verb AS TEXT) IS NULL OR verb = :verb)
  ORDER BY id DESC LIMIT :count;
+
+-- name: prune
+-- Of the oldest so many, what has been kept long enough. Ids begin with the time, so nothing behind them is older.
+DELETE FROM audit
+ WHERE id IN (SELECT id FROM (SELECT id, at_us FROM audit ORDER BY id LIMIT :count) AS oldest
+               WHERE at_us < {now_us} - :older_us);

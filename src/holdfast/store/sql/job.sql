@@ -16,12 +16,15 @@ SELECT given.id, given.tenant, given.queue, given.kind,
 ON CONFLICT DO NOTHING;
 
 -- name: enqueue_one
--- One job without a dedupe key, in one round trip.
+-- One job without a dedupe key, in one round trip. The clock is read where it matters only: that takes its time too.
 INSERT INTO job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max, timeout_us, trace, created_us)
 VALUES (:id, :tenant, :queue, :kind,
-        CASE WHEN CAST(:delay_us AS BIGINT) > 0 OR CAST(:due_us AS BIGINT) > {now_us} THEN 'waiting' ELSE 'ready' END,
+        CASE WHEN CAST(:delay_us AS BIGINT) > 0 THEN 'waiting' WHEN CAST(:due_us AS BIGINT) IS NULL THEN 'ready'
+             WHEN :due_us > {now_us} THEN 'waiting' ELSE 'ready' END,
         :priority,
-        CASE WHEN CAST(:due_us AS BIGINT) > {now_us} THEN :due_us ELSE {now_us} + CAST(:delay_us AS BIGINT) END, :payload, :attempts_max, :timeout_us, :trace, {now_us})
+        CASE WHEN CAST(:due_us AS BIGINT) IS NULL THEN {now_us} + CAST(:delay_us AS BIGINT)
+             WHEN :due_us > {now_us} THEN :due_us ELSE {now_us} END,
+        :payload, :attempts_max, :timeout_us, :trace, {now_us})
 ON CONFLICT (id) DO NOTHING;
 
 -- name: stream

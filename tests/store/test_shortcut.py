@@ -1,0 +1,122 @@
+"""The shorter way to PostgreSQL for statements whose answer nobody needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast.base import new_id
+from holdfast.catalog import Failure
+from holdfast.catalog.durable import COMMIT_UNKNOWN
+from holdfast.store import Store
+from holdfast.store.postgresql import PostgresqlDatabase
+from holdfast.store.shortcut import Shortcuts
+from holdfast.testing.postgres import PostgresAddress
+from holdfast.testing.proxy import FaultProxy
+from holdfast.worker import Jobs
+
+INSERTED = "INSERT INTO (queue|job) "
+
+
+@pytest.fixture
+def connection(emptied_dsn: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(emptied_dsn, autocommit=True) as made:
+        made.execute("CREATE TEMPORARY TABLE kept (words TEXT, number BIGINT CHECK (number < 100))")
+        yield made
+
+
+def kept(connection: psycopg.Connection[Any]) -> list[tuple[Any, ...]]:
+    return connection.execute("SELECT words, number FROM kept ORDER BY number").fetchall()
+
+
+PUT = "INSERT INTO kept (words, number) VALUES (%(words)s || '%%', %(number)s)"
+
+
+def test_values_go_as_they_are(connection: psycopg.Connection[Any]) -> None:
+    shortcuts = Shortcuts()
+    odd = "Łódź 'x' \\ \n\t %s $1 🐟"
+    assert shortcuts.run(connection, PUT, {"words": odd, "number": -1})
+    assert shortcuts.run(connection, PUT, {"words": "", "number": 2})
+    assert shortcuts.run(connection, PUT, {"words": None, "number": 3})
+    assert kept(connection) == [(f"{odd}%", -1), ("%", 2), (None, 3)]
+
+
+@pytest.mark.parametrize("value", ["half\0lost", 1.5, True, b"bytes"])
+def test_what_is_not_plain_is_left_to_the_driver(connection: psycopg.Connection[Any], value: object) -> None:
+    assert not Shortcuts().run(connection, PUT, {"words": value, "number": 1})
+    assert kept(connection) == []
+
+
+def test_what_the_database_refuses_is_left_to_the_driver_and_not_done(connection: psycopg.Connection[Any]) -> None:
+    shortcuts = Shortcuts()
+    assert not shortcuts.run(connection, PUT, {"words": "a", "number": 100})
+    assert not shortcuts.run(connection, "INSERT INTO nowhere VALUES (%(words)s)", {"words": "a"})
+    assert shortcuts.run(connection, PUT, {"words": "a", "number": 99})
+    assert kept(connection) == [("a%", 99)]
+
+
+def test_a_statement_that_the_server_has_forgotten_is_prepared_again(connection: psycopg.Connection[Any]) -> None:
+    shortcuts = Shortcuts()
+    other = PUT.replace("||", "|| ")
+    for text in (PUT, other):
+        assert shortcuts.run(connection, text, {"words": "a", "number": 1})
+    connection.execute("DEALLOCATE ALL")
+    assert not shortcuts.run(connection, PUT, {"words": "b", "number": 2})
+    assert shortcuts.run(connection, PUT, {"words": "b", "number": 2})
+    assert not shortcuts.run(connection, other, {"words": "b", "number": 3})
+    assert shortcuts.run(connection, other, {"words": "b", "number": 3})
+    assert [number for _, number in kept(connection)] == [1, 1, 2, 3]
+
+
+def test_the_error_is_the_drivers_own(emptied_dsn: str) -> None:
+    database = PostgresqlDatabase(emptied_dsn)
+    try:
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            database.put("INSERT INTO nowhere VALUES (%(words)s)", {"words": "a"})
+        database.put("INSERT INTO queue (name) VALUES (%(name)s)", {"name": "mail"})
+    finally:
+        database.close()
+
+
+@pytest.fixture
+def proxy(postgres_server: PostgresAddress) -> Iterator[FaultProxy]:
+    with FaultProxy(postgres_server.port) as running:
+        yield running
+
+
+@pytest.fixture
+def behind(proxy: FaultProxy, emptied_dsn: str) -> Iterator[Store]:
+    store = Store.open(PostgresAddress(proxy.port).dsn(emptied_dsn.rsplit("/", 1)[1]))
+    yield store
+    proxy.heal()
+    store.close()
+
+
+@pytest.mark.parametrize("fault", ["lose_request", "lose_reply"])
+def test_a_lost_connection_leaves_open_whether_it_happened(behind: Store, proxy: FaultProxy, fault: str) -> None:
+    behind.put("queue.register", name="before")
+    proxy.set(**{fault: INSERTED, "times": 1})
+    with pytest.raises(Failure) as unknown:
+        behind.put("queue.register", name="mail")
+    assert unknown.value.code == COMMIT_UNKNOWN.code
+
+
+@pytest.mark.parametrize("fault", ["lose_request", "lose_reply"])
+def test_a_job_whose_reply_was_lost_is_enqueued_once(behind: Store, proxy: FaultProxy, fault: str) -> None:
+    jobs = Jobs(behind)
+    jobs.enqueue("warm")
+    proxy.set(**{fault: INSERTED, "times": 1})
+    made = jobs.enqueue("mail")
+    assert proxy.triggered == 1
+    assert [job["id"] for job in jobs.list(kind="mail")] == [made.id]
+    jobs.close()
+
+
+def test_both_engines_put_alike(store: Store) -> None:
+    for name in ("a", "b", new_id()):
+        store.put("queue.register", name=name)
+    found = store.atomic(lambda tx: tx.rows("queue.registered", most=99), write=False)
+    assert len(found) == 3

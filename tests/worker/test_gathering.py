@@ -1,0 +1,101 @@
+"""Coroutines that share a flush."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from holdfast.worker.gathering import SHARE_MIN, Gathering
+
+CALLERS = 100
+ROUNDS = 10
+
+
+class Flushes:
+    """Answers ten times the item; remembers who went together and how many flushes were under way at once."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.at_once = 0
+        self._under_way = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, items: Sequence[int]) -> list[int]:
+        with self._lock:
+            self.batches.append(list(items))
+            self._under_way += 1
+            self.at_once = max(self.at_once, self._under_way)
+        if -1 in items:
+            self._leave()
+            raise ValueError("minus one")
+        self._leave()
+        return [10 * item for item in items]
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._under_way -= 1
+
+
+async def test_a_lone_item_is_flushed_alone() -> None:
+    flushes = Flushes()
+    assert await Gathering(flushes, most=10).submit(7) == 70
+    assert flushes.batches == [[7]]
+
+
+async def test_few_who_come_together_go_together() -> None:
+    flushes = Flushes()
+    gathering = Gathering(flushes, most=1_000)
+    answers = await asyncio.gather(*(gathering.submit(item) for item in range(SHARE_MIN)))
+    assert answers == [10 * item for item in range(SHARE_MIN)]
+    assert flushes.batches == [list(range(SHARE_MIN))]
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3])
+async def test_of_many_a_share_is_flushed_while_the_others_prepare(lanes: int) -> None:
+    flushes = Flushes()
+    gathering = Gathering(flushes, most=1_000, lanes=lanes)
+
+    async def call(item: int) -> None:
+        for _ in range(ROUNDS):
+            assert await gathering.submit(item) == 10 * item
+
+    await asyncio.gather(*(call(item) for item in range(CALLERS)))
+    assert sorted(item for batch in flushes.batches for item in batch) == sorted(list(range(CALLERS)) * ROUNDS)
+    assert max(map(len, flushes.batches)) <= -(-CALLERS // (lanes + 1))
+    assert flushes.at_once <= lanes
+
+
+async def test_no_flush_takes_more_than_the_most() -> None:
+    flushes = Flushes()
+    gathering = Gathering(flushes, most=7)
+    await asyncio.gather(*(gathering.submit(item) for item in range(50)))
+    assert max(map(len, flushes.batches)) == 7
+
+
+async def test_an_error_reaches_everyone_of_its_flush_and_nobody_else() -> None:
+    gathering = Gathering(Flushes(), most=2)
+    calls = (gathering.submit(item) for item in (1, 2, -1, 4, 5))
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert answers[:2] == [10, 20]
+    assert [type(answer) for answer in answers[2:4]] == [ValueError, ValueError]
+    assert answers[4] == 50
+
+
+async def test_a_caller_that_is_cancelled_hinders_nobody() -> None:
+    gathering = Gathering(Flushes(), most=10)
+    gone = asyncio.create_task(gathering.submit(1))
+    kept = asyncio.create_task(gathering.submit(2))
+    await asyncio.sleep(0)
+    gone.cancel()
+    assert await kept == 20
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    assert await gathering.submit(3) == 30
+
+
+def test_every_loop_has_its_own_crowd() -> None:
+    gathering = Gathering(Flushes(), most=10)
+    assert [asyncio.run(gathering.submit(item)) for item in (1, 2)] == [10, 20]
