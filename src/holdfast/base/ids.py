@@ -18,6 +18,8 @@ CHANCES_DRAWN = 128
 _VERSION = 0x7 << 76
 _VARIANT = 0b10 << 62
 _CHANCE_MASK = (1 << 62) - 1
+_VARIANTS = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}
+"""The digit that says `_VARIANT`, with the chance of this one."""
 _SHAPE = re.compile(
     r"([0-9a-f]{8})-?([0-9a-f]{4})-?7([0-9a-f]{3})-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}\Z",
     re.IGNORECASE,
@@ -31,10 +33,20 @@ def new_id() -> str:
 
 
 def new_ids(count: int) -> list[str]:
-    """Many at once, in order, for less than half the price of each."""
+    """Many at once, in order, for a quarter of the price of each."""
     here = world()
-    first, token_bytes = here.ticks.following(here.wall_us(), count), here.token_bytes
-    return [_text(tick, _chance(token_bytes)) for tick in range(first, first + count)]
+    first = here.ticks.following(here.wall_us(), count)
+    chances = here.token_bytes(8 * count).hex()
+    made: list[str] = []
+    head = ""
+    for tick, at in zip(range(first, first + count), range(0, 16 * count, 16), strict=True):
+        fraction = tick & 0xFFF
+        if not fraction or not head:
+            digits = f"{tick >> 12:012x}"
+            head = f"{digits[:8]}-{digits[8:]}-7"
+        variant = _VARIANTS[chances[at]]
+        made.append(f"{head}{fraction:03x}-{variant}{chances[at + 1 : at + 4]}-{chances[at + 4 : at + 16]}")
+    return made
 
 
 def prefixed_id(prefix: str, *, chance_bytes: int = 8) -> str:

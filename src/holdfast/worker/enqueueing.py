@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 from typing import Any
 
 from holdfast.base import limits, new_id, new_ids
@@ -64,7 +65,7 @@ class Batch:
         now_us, there = began
         if not there:
             tx.stream("job.stream", self._lines(now_us))
-        return [Enqueued(job_id, True) for job_id in self._ids]
+        return [*map(Enqueued, self._ids, repeat(True))]
 
     def _prepared(self, count: int) -> list[Prepared]:
         """The first so many rows, whatever has been prepared before."""
