@@ -42,6 +42,20 @@ def test_an_event_that_is_given_up_lets_the_next_one_through(
     assert deliveries.undelivered.count() == 2
 
 
+def test_an_event_that_is_cancelled_in_the_middle_lets_nobody_overtake(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback
+) -> None:
+    deliveries.endpoints.add(receiver.url, ordered=True)
+    receiver.answers["/"].extend([Say(500), Say(500), Say(500)])
+    made = [deliveries.publish("order.changed", number, key="order-7") for number in range(4)]
+    worker.turn()
+    for event in made[1:3]:
+        (delivery,) = deliveries.history(event.id).deliveries
+        assert deliveries.jobs.cancel(delivery.job_id)
+    worker.run()
+    assert bodies(receiver) == ["0", "0", "0", "0", "3"]
+
+
 def test_other_keys_other_endpoints_and_events_without_a_key_do_not_wait(
     deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback
 ) -> None:

@@ -109,10 +109,22 @@ SELECT given.event_id, given.endpoint_id, given.job_id, given.order_key, given.p
 SELECT body FROM webhook_event WHERE id = :event_id;
 
 -- name: before
--- The event just before this one under its key, unless it has ended.
-SELECT job.state, job.due_us - {now_us} FROM webhook_delivery JOIN job ON job.id = webhook_delivery.job_id
- WHERE webhook_delivery.endpoint_id = :endpoint_id AND webhook_delivery.order_key = :order_key
-   AND webhook_delivery.position = :position - 1 AND job.state || '' IN ('queued', 'processing');
+-- The event before this one under its key, unless it has ended. Past one that was given up its own predecessor counts:
+-- whoever is cancelled in the middle of a line lets nobody overtake. So far back that hardly anybody asks, it ends.
+WITH RECURSIVE line (position, state, due_us) AS (
+  SELECT webhook_delivery.position, job.state, job.due_us
+    FROM webhook_delivery JOIN job ON job.id = webhook_delivery.job_id
+   WHERE webhook_delivery.endpoint_id = :endpoint_id AND webhook_delivery.order_key = :order_key
+     AND webhook_delivery.position = CAST(:position AS BIGINT) - 1
+   UNION ALL
+  SELECT webhook_delivery.position, job.state, job.due_us
+    FROM line JOIN webhook_delivery
+         ON webhook_delivery.endpoint_id = :endpoint_id AND webhook_delivery.order_key = :order_key
+        AND webhook_delivery.position = line.position - 1
+    JOIN job ON job.id = webhook_delivery.job_id
+   WHERE line.state = 'failed' AND line.position > CAST(:position AS BIGINT) - 100
+)
+SELECT state, due_us - {now_us} FROM line WHERE state IN ('queued', 'processing') LIMIT 1;
 
 -- name: call_next
 -- The next one in line need not wait for its time.
