@@ -47,6 +47,13 @@ def test_keys_and_place_come_from_the_environment_where_the_url_has_none() -> No
     assert read_location("s3://a:b@bucket?region=x", environment).credentials == Credentials("a", Secret("b"))
 
 
+@pytest.mark.parametrize("url", ["/data/a", "memory://", "gs://bucket"])
+def test_keys_of_s3_are_refused_where_they_are_of_no_use(url: str) -> None:
+    with pytest.raises(LocationInvalid, match="credentials are keys of S3") as refused:
+        read_location(url, {}, credentials=Credentials("key", Secret("hidden")))
+    assert "hidden" not in str(refused.value)
+
+
 def test_no_key_shows_in_what_is_printed() -> None:
     location = read_location("s3://key:hidden@bucket/p?endpoint=http://host:1", {})
     assert str(location) == "s3://key:***@bucket/p?endpoint=http://host:1"

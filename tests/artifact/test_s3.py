@@ -5,14 +5,17 @@ from __future__ import annotations
 import http.client
 import re
 import socket
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Self
 from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast.artifact import Artifacts, Presigned, read_location
-from holdfast.base import REAL, World, replaced
+from holdfast.artifact import Artifacts, Credentials, Presigned, read_location
+from holdfast.base import REAL, Secret, World, replaced
 from holdfast.catalog import Failure
 from holdfast.testing.s3 import S3Address, send
 
@@ -22,6 +25,34 @@ CONTENT = b"an artifact of thirty-two bytes."
 @pytest.fixture
 def artifacts(s3_url: str) -> Artifacts:
     return Artifacts.open(s3_url)
+
+
+class Loopback:
+    """Has nothing, and keeps what it was asked with."""
+
+    def __init__(self) -> None:
+        asked = self.asked = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked.append(dict(self.headers.items()))
+                self.send_error(404)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
 
 
 def exchange(
@@ -153,6 +184,31 @@ def outcome(url: str, operation: str) -> Failure:
     with pytest.raises(Failure) as failed:
         ATTEMPTS[operation](artifacts)
     return failed.value
+
+
+def test_keys_that_are_given_count_more_than_those_of_the_address_and_the_environment(
+    s3: S3Address, s3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "elsewhere")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "elsewhere")
+    given = Credentials(s3.access_key_id, Secret(s3.secret_access_key))
+    for address in (f"s3://{s3_bucket}/given?endpoint={s3.endpoint}", replace(s3, access_key_id="no").url(s3_bucket)):
+        artifacts = Artifacts.open(address, credentials=given)
+        artifacts.put("name", CONTENT)
+        assert exchange(artifacts.presign_get("name"))[2] == CONTENT
+
+
+def test_a_key_is_never_sent_with_the_token_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "somebody else's")
+    with Loopback() as server:
+        own = Credentials("key", Secret("secret"), Secret("its own"))
+        for artifacts in (
+            Artifacts.open(f"s3://key:secret@bucket?endpoint={server.url}"),
+            Artifacts.open(f"s3://bucket?endpoint={server.url}", credentials=own),
+        ):
+            with pytest.raises(Failure, match="ARTIFACT_NOT_FOUND"):
+                artifacts.get("name")
+    assert [asked.get("x-amz-security-token") for asked in server.asked] == [None, "its own"]
 
 
 @pytest.mark.parametrize("operation", ATTEMPTS)

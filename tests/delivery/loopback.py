@@ -145,6 +145,7 @@ class VirtualWorker:
     def __init__(self, store: Store, deliveries: Deliveries, time: VirtualTime, send: Any = post) -> None:
         self._store = store
         self._handlers: Handlers = deliveries.handlers(send)
+        self._queue = deliveries.queue().name
         self._time = time
 
     def turn(self) -> int:
@@ -152,7 +153,7 @@ class VirtualWorker:
 
         def claim(tx: Any) -> list[Any]:
             tx.rows("job.promote", count=10_000)
-            return ledger.claim(tx, queue="webhooks", worker=WORKER, count=10_000)
+            return ledger.claim(tx, queue=self._queue, worker=WORKER, count=10_000)
 
         jobs = self._store.atomic(claim)
         for job in jobs:

@@ -89,6 +89,9 @@ def test_nothing_that_is_printed_or_encoded_shows_a_secret(deliveries: Deliverie
         ("in_flight_max", {"in_flight_max": 2.5}), ("in_flight_max", {"in_flight_max": True}),
         ("rate_limit", {"rate_limit": 5}), ("ordered", {"ordered": "yes"}), ("scheme", {"scheme": ["standard"]}),
         ("scheme", {"scheme": None}), ("secret", {"secret": "plain text"}),
+        # what is no setting, or none that is given from outside
+        ("retries", {"retries": 5}), ("id", {"id": "ep_1"}), ("disabled_us", {"disabled_us": 1}),
+        ("created_us", {"created_us": 1}), ("secrets", {"secrets": ()}),
     ],
 )  # fmt: skip
 def test_what_cannot_be_an_endpoint_is_refused_by_name(field: str, given: dict[str, Any]) -> None:
@@ -113,8 +116,15 @@ def test_what_is_not_there_is_not_found(deliveries: Deliveries) -> None:
     ):
         with pytest.raises(Failure, match="ENDPOINT_NOT_FOUND"):
             ask()
-    with pytest.raises(Failure, match="BAD_REQUEST"):
-        endpoints.update("ep_0", id="ep_1")
+    for refused in (
+        lambda: endpoints.update("ep_0", id="ep_1"),
+        lambda: endpoints.disable("ep_0", reason=""),
+        lambda: endpoints.disable("ep_0", reason=7),  # type: ignore[arg-type]
+        lambda: endpoints.enable("ep_0", reason="x" * 501),
+        lambda: endpoints.remove("ep_0", reason="x" * 501),
+    ):
+        with pytest.raises(Failure, match="BAD_REQUEST"):
+            refused()
 
 
 def test_the_scheme_cannot_be_changed_to_one_that_the_secret_does_not_fit(deliveries: Deliveries) -> None:
@@ -209,6 +219,8 @@ def test_a_secret_cannot_be_rotated_without_end(deliveries: Deliveries) -> None:
         deliveries.endpoints.rotate_secret(made.id)
     with pytest.raises(Failure, match="BAD_REQUEST"):
         deliveries.endpoints.rotate_secret(made.id)
+    newest = deliveries.endpoints.rotate_secret(made.id, overlap_s=0)
+    assert [one.secret for one in deliveries.endpoints.show(made.id).secrets] == [newest]
 
 
 def test_changes_by_two_at_once_are_both_kept(deliveries: Deliveries) -> None:
@@ -232,9 +244,9 @@ def test_changes_by_two_at_once_are_both_kept(deliveries: Deliveries) -> None:
 def test_the_journal_tells_what_happened_to_an_endpoint(deliveries: Deliveries) -> None:
     made = deliveries.endpoints.add(URL)
     deliveries.endpoints.disable(made.id, reason="holidays")
-    deliveries.endpoints.enable(made.id)
+    deliveries.endpoints.enable(made.id, reason="back at work")
     deliveries.endpoints.rotate_secret(made.id)
     steps = deliveries.jobs.history(f"endpoint:{made.id}")
     assert [(step["verb"], step["reason"]) for step in steps] == [
-        ("added", None), ("disabled", "holidays"), ("enabled", None), ("secret_rotated", None),
+        ("added", None), ("disabled", "holidays"), ("enabled", "back at work"), ("secret_rotated", None),
     ]  # fmt: skip

@@ -171,11 +171,19 @@ def test_repeats_cannot_be_forgotten_sooner_than_signatures_expire(memory: Store
         Receiver(StandardWebhooks(), secrets=[SECRET], store=memory, remembered_s=599)
 
 
-def test_ids_of_different_tenants_do_not_meet(memory: Store) -> None:
+@pytest.mark.parametrize("name", ["tenant", "source"])
+def test_ids_of_different_tenants_and_sources_do_not_meet(memory: Store, name: str) -> None:
     handler = Counting()
-    for tenant in ("acme", "other"):
-        receiver(memory, tenant=tenant).receive(signed(), BODY, handler)
+    for value in ("acme", "other", "acme"):
+        receiver(memory, **{name: value}).receive(signed(), BODY, handler)
     assert handler.calls == 2
+
+
+@pytest.mark.parametrize("name", ["tenant", "source"])
+@pytest.mark.parametrize("value", ["x" * 201, "a\nb"])
+def test_a_tenant_or_source_that_cannot_be_stored_is_refused_at_once(memory: Store, name: str, value: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        receiver(memory, **{name: value})
 
 
 @pytest.mark.parametrize("event_id", ["7", '["x"]', '"' + "x" * 256 + '"', '"a\\nb"', "{}"])
@@ -274,3 +282,19 @@ def test_a_receiver_without_a_secret_lets_nobody_in_and_says_nothing(memory: Sto
 def test_broken_json_is_told_by_the_handler_that_wants_json(memory: Store) -> None:
     answer = receiver(memory).receive(signed(b"{"), b"{", lambda incoming: incoming.json())
     assert (answer.status, document(answer)["code"]) == (400, "INVALID_JSON")
+
+
+def test_without_a_reporter_the_log_has_what_the_answer_hides(caplog: pytest.LogCaptureFixture) -> None:
+    answer = receiver().receive(signed(), BODY, Counting(raising(KeyError("order"))))
+    assert (answer.status, b"order" in answer.body) == (500, False)
+    (line,) = caplog.records
+    assert (line.name, line.exc_info[0]) == ("holdfast.delivery", KeyError)
+
+
+@pytest.mark.parametrize(
+    "secrets", [["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"], "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]
+)
+def test_a_secret_given_as_text_is_refused_before_the_first_request(secrets: Any) -> None:
+    with pytest.raises(TypeError, match=r"secrets: give each as a Secret") as refused:
+        receiver(secrets=secrets)
+    assert "MfKQ" not in str(refused.value)

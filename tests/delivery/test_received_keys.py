@@ -6,11 +6,12 @@ import asyncio
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
 
-from holdfast.base import Secret
+from holdfast.base import Secret, canonical
 from holdfast.catalog.core import SERVICE_UNAVAILABLE
 from holdfast.delivery import BodyHmac, Incoming, Receiver
 from holdfast.delivery.faults import INVALID_PAYLOAD
@@ -112,6 +113,21 @@ async def test_a_coroutine_handles_what_a_function_would(store: Store, how: str)
     assert "hush" in str(reported)
 
 
+class Handler:
+    """A handler that is an object."""
+
+    async def __call__(self, incoming: Incoming) -> Any:
+        await asyncio.sleep(0)
+        return incoming.json()
+
+
+@pytest.mark.parametrize("handle", [Handler(), partial(Handler())])
+async def test_an_object_whose_call_is_a_coroutine_handles_too(handle: Any) -> None:
+    receiver = Receiver(BodyHmac(), secrets=[SECRET])
+    answer = await receiver.receive_async(*request(1), handle)
+    assert (answer.status, answer.body) == (200, b'{"event_id":"evt_1"}')
+
+
 async def test_twins_on_one_loop_share_an_answer(store: Store) -> None:
     receiver = Receiver(BodyHmac(), secrets=[SECRET], store=store, wait_s=30.0)
     calls = []
@@ -184,6 +200,34 @@ def begin(keys: Keys, key: str) -> Started:
     begun = keys.begin(tenant="t", operation=OPERATION, key=key, request_hash="h")
     assert isinstance(begun, Started)
     return begun
+
+
+@pytest.mark.parametrize("answer", [Answer(201, (("Content-Type", "text/plain"),), b"\0\xff", {"id": "7"}), Answer()])
+def test_received_keys_leave_the_same_rows_as_all_others(store: Store, answer: Answer) -> None:
+    scope = {"tenant": "t", "operation": OPERATION}
+    left = []
+    for keys in (Keys(store), ReceivedKeys(store, **scope)):
+        name = f"by {type(keys).__name__}"
+        begun = keys.begin(**scope, key=name, request_hash="h")
+        assert isinstance(begun, Started)
+        rows = [one_row(store, scope, name)]
+        keys.finish(begun, answer, code="GONE")
+        subject = canonical([scope["tenant"], scope["operation"], name])
+        text = (
+            f"SELECT verb, kind, code, duration_us IS NULL, reason FROM journal WHERE subject = '{subject}' ORDER BY id"
+        )
+        rows += [one_row(store, scope, name), store.atomic(lambda tx, text=text: tx._execute(text, {}).fetchall())]
+        left.append(rows)
+    assert left[0] == left[1]
+
+
+def one_row(store: Store, scope: dict[str, str], key: str) -> list[Any]:
+    """All of it but the token and the moments, of which the distances are told."""
+    (found,) = store.atomic(lambda tx: tx.rows("idempotency.look", **scope, key=key), write=False)
+    request_hash, state, _, lease_us, status, headers, body, resources, first_us, expires_us, _ = found
+    lease_s = None if lease_us is None else round((lease_us - first_us) / 1e6)
+    body = None if body is None else bytes(body)
+    return [request_hash, state, lease_s, status, headers, body, resources, round((expires_us - first_us) / 1e6)]
 
 
 def test_a_holder_that_lost_its_key_learns_it_and_the_others_keep_their_answers(

@@ -152,6 +152,50 @@ def test_nothing_is_replayed_to_an_endpoint_that_is_disabled(
     assert deliveries.undelivered.count() == 1
 
 
+@pytest.mark.parametrize("event_type", [None, "order.paid"])
+def test_replaying_everything_leaves_what_nobody_would_receive(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback, event_type: str | None
+) -> None:
+    paths = ("/good", "/disabled", "/removed")
+    _, disabled, removed = (deliveries.endpoints.add(receiver.url + path).id for path in paths)
+    receiver.always = dict.fromkeys(paths, Say(400))
+    for number in range(2):
+        deliveries.publish("order.paid", number)
+    worker.run()
+    deliveries.endpoints.disable(disabled, reason="it is being rebuilt")
+    deliveries.endpoints.remove(removed)
+    receiver.always.clear()
+    receiver.got.clear()
+    replayed = deliveries.undelivered.replay_all(UndeliveredFilter(event_type=event_type))
+    assert replayed == Progress(total=6, done=2, refused=4)
+    worker.run()
+    assert [got.path for got in receiver.got] == ["/good"] * 2
+    left = deliveries.undelivered.list().events
+    assert {(one.endpoint_id, one.error_code) for one in left} == {(disabled, "BAD_REQUEST"), (removed, "BAD_REQUEST")}
+    deliveries.endpoints.enable(disabled)
+    assert deliveries.undelivered.replay_all(UndeliveredFilter()) == Progress(total=4, done=2, refused=2)
+    worker.run()
+    assert Counter(got.path for got in receiver.got) == {"/good": 2, "/disabled": 2}
+    assert {one.endpoint_id for one in deliveries.undelivered.list().events} == {removed}
+
+
+def test_one_event_is_replayed_to_those_who_would_receive_it(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback
+) -> None:
+    deliveries.endpoints.add(receiver.url + "/good")
+    disabled = deliveries.endpoints.add(receiver.url + "/disabled").id
+    receiver.always = {"/good": Say(400), "/disabled": Say(400)}
+    event = deliveries.publish("order.paid", {})
+    worker.run()
+    deliveries.endpoints.disable(disabled, reason="it is being rebuilt")
+    assert deliveries.undelivered.replay(event.id) == 1
+    with pytest.raises(Failure, match="ENDPOINT_DISABLED"):
+        deliveries.undelivered.replay(event.id)
+    deliveries.endpoints.remove(disabled)
+    with pytest.raises(Failure, match="ENDPOINT_NOT_FOUND"):
+        deliveries.undelivered.replay(event.id)
+
+
 def test_only_the_endpoint_that_missed_the_event_gets_it_again(
     deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback
 ) -> None:

@@ -100,7 +100,7 @@ async def test_options_that_contradict_each_other_are_an_error(
 
 
 async def test_a_header_cannot_smuggle_another(client: HttpClient, upstream: BadUpstream) -> None:
-    with pytest.raises(ValueError, match=r"."):
+    with pytest.raises(ValueError, match="line break"):
         await client.send("GET", upstream.url("ok"), headers={"X-A": "a\r\nX-B: b"})
     assert not upstream.asked
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -193,6 +194,24 @@ def test_json_is_read_under_every_name_it_has(ports: dict[str, int], kind: str) 
 @pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream", "application/jsonlines"])
 def test_what_is_not_json_is_not_read_as_json(ports: dict[str, int], kind: str) -> None:
     assert call(ports["fastapi"], "POST", "/size", b'{"a":1,"a":2}', content_type=kind).body == b"13"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "identity, identity"])
+@pytest.mark.parametrize("name", ["deep", "very deep", "twice", "not a number", "another encoding"])
+def test_json_that_only_says_it_is_compressed_is_read_all_the_same(
+    ports: dict[str, int], encoding: str, name: str
+) -> None:
+    hostile = {**HOSTILE, "another encoding": ('{"a":1,"a":2}'.encode("utf-16"), "not_utf8")}
+    body, reason = hostile[name]
+    reply = call(ports["fastapi"], "POST", "/json", body, content_type="application/json", content_encoding=encoding)
+    assert code(reply) == (400, "INVALID_JSON")
+    assert reply.json()["error"]["details"]["reason"] == reason
+
+
+@pytest.mark.parametrize(("encoding", "body"), [("gzip", gzip.compress(b'{"a":1,"a":2}')), ("br", b"[\xff\xaf\x02")])
+def test_json_that_is_compressed_is_handed_on_as_it_came(ports: dict[str, int], encoding: str, body: bytes) -> None:
+    reply = call(ports["fastapi"], "POST", "/size", body, content_type="application/json", content_encoding=encoding)
+    assert reply.body == b"%d" % len(body)
 
 
 def test_the_application_reads_the_same_bytes(ports: dict[str, int]) -> None:

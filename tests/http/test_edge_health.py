@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
+import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ from holdfast.http.access import Access
 from holdfast.http.edge import Edge
 from holdfast.http.health import REMEMBERED_S, Check, Health, link_check, store_check
 from holdfast.http.keys import ApiKeys
+from holdfast.http.wsgi import WsgiEdge
 from holdfast.policy import Breaker
 from holdfast.store import Store
 from holdfast.testing.instant import instant
@@ -89,6 +94,57 @@ async def test_a_check_that_hangs_is_given_up() -> None:
     report = await Health({"queue": Check(slow, timeout_s=0.05), "mail": Check(lambda: True)}).report()
     assert report["degraded"] == ["queue"]
     assert report["checks"]["queue"]["code"] == "NETWORK_TIMEOUT"
+
+
+async def test_a_check_that_hangs_takes_no_thread_from_others_and_is_not_begun_again() -> None:
+    end, begun = threading.Event(), []
+
+    def hangs() -> None:
+        begun.append(True)
+        end.wait(30)
+
+    health = Health({"queue": Check(hangs, timeout_s=0.01)})
+    try:
+        with instant() as time:
+            for _ in range(20):
+                assert (await health.report())["degraded"] == ["queue"]
+                time.advance(REMEMBERED_S)
+            async with asyncio.timeout(10):
+                await asyncio.to_thread(lambda: None)
+            assert len(begun) == 1
+    finally:
+        end.set()
+
+
+class Answers:
+    """A probe that is an object."""
+
+    def __init__(self, good: bool) -> None:
+        self._good = good
+
+    async def __call__(self) -> bool:
+        return self._good
+
+
+async def breaks() -> None:
+    raise ConnectionRefusedError
+
+
+PROBES = {"good": Answers(True), "bad": Answers(False), "filled in": partial(Answers(False)), "broken": breaks}
+
+
+async def test_a_probe_that_makes_a_coroutine_is_waited_for() -> None:
+    report = await Health({name: Check(probe) for name, probe in PROBES.items()}).report()
+    assert report["degraded"] == ["bad", "broken", "filled in"]
+
+
+def test_a_probe_that_makes_a_coroutine_is_waited_for_without_an_event_loop_too() -> None:
+    health = Health({**{name: Check(probe) for name, probe in PROBES.items()}, "slow": Check(slow, timeout_s=0.01)})
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/ready", "wsgi.input": io.BytesIO()}
+    told: list[str] = []
+    body = b"".join(WsgiEdge(lambda *_: [], health=health)(environ, lambda status, _: told.append(status)))
+    assert json.loads(body)["degraded"] == ["bad", "broken", "filled in", "slow"]
+    assert told == ["503 Service Unavailable"]
 
 
 async def test_however_often_it_is_asked_a_check_runs_once_in_its_time() -> None:

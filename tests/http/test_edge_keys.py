@@ -142,14 +142,23 @@ def test_keys_are_listed_by_tenant_without_their_hashes(store: Store) -> None:
     assert [one["name"] for one in keys.list(tenant="acme", after=listed[-1]["id"])] == ["key 2"]
     assert listed[1]["revoked_us"] is not None
     assert "hash" not in listed[0]
+    assert len(keys.list(tenant="acme", count=-1)) == 1
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"name": ""}, {"name": "x" * 201}, {"name": "x", "expires_s": 0}, {"name": "x", "tenant": "t" * 201}]
-)
-def test_a_key_that_cannot_be_meant_is_not_issued(store: Store, wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError):
-        ApiKeys(store).issue(**wrong)
+    "wrong",
+    [
+        {"name": ""}, {"name": "x" * 201}, {"name": "a\nb"}, {"name": "\ud800"}, {"name": 7},
+        {"tenant": "t" * 201}, {"tenant": "a\0b"}, {"tenant": None},
+        {"expires_s": 0}, {"expires_s": -1}, {"expires_s": float("nan")}, {"expires_s": float("inf")},
+        {"expires_s": 1e30},
+    ],
+)  # fmt: skip
+def test_a_key_that_cannot_be_meant_is_not_issued(wrong: dict[str, Any]) -> None:
+    store = Store.open("sqlite://")
+    with pytest.raises(ValueError, match=r"a name has|expires_s"):
+        ApiKeys(store).issue(**{"name": "x"} | wrong)
+    store.close()
 
 
 def test_a_brand_is_short_and_plain(store: Store) -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,27 @@ def test_one_thread_serves_all_and_ends_with_the_last(upstream: BadUpstream) -> 
     with pytest.raises(RuntimeError, match="closed"):
         first.send("GET", upstream.url("ok"))
     gc.collect()  # a leak would warn, and a warning is an error
+
+
+def test_threads_that_ask_at_once_get_the_same_client() -> None:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(100):
+            client, ready, found = HttpClient(reach=ANYWHERE), threading.Barrier(6), []
+
+            def ask(client: HttpClient = client, ready: threading.Barrier = ready, found: list[Any] = found) -> None:
+                ready.wait()
+                found.append(client.sync)
+
+            threads = [threading.Thread(target=ask) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(set(found)) == 1
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_a_closed_door_can_be_opened_again(upstream: BadUpstream) -> None:

@@ -27,6 +27,18 @@ async def test_a_caller_cannot_say_where_a_body_ends_or_who_it_is_for(upstream: 
     assert "transfer-encoding" not in asked.headers
 
 
+@pytest.mark.parametrize("name", ["Content-Length ", "Transfer-Encoding\t", "Host\x0b", "X Y", "X:Y", "", "é"])
+async def test_a_header_has_a_name_that_everybody_reads_alike(upstream: BadUpstream, name: str) -> None:
+    async with HttpClient(reach=ANYWHERE) as client, HttpClient(reach=ANYWHERE, headers={name: "1"}) as other:
+        for sending in (
+            client.send("POST", upstream.url("ok"), body=b"whole", headers={name: "1"}),
+            other.send("POST", upstream.url("ok"), body=b"whole"),
+        ):
+            with pytest.raises(ValueError, match="is no name of a header"):
+                await sending
+    assert not upstream.asked
+
+
 @pytest.mark.parametrize(("method", "length"), [("GET", None), ("OPTIONS", None), ("POST", "0"), ("DELETE", "0")])
 async def test_a_request_without_a_body_says_so_where_one_is_expected(
     upstream: BadUpstream, method: str, length: str | None

@@ -21,7 +21,7 @@ from holdfast.artifact.faults import (
 )
 from holdfast.artifact.location import BYTES_MAX, Scheme, read_location
 from holdfast.artifact.naming import checked_name, checked_prefix
-from holdfast.artifact.presign import Presigned, Signer
+from holdfast.artifact.presign import Credentials, Presigned, Signer
 from holdfast.artifact.stream import Stream
 from holdfast.base import limits, now_us
 from holdfast.catalog.failure import Failure
@@ -45,14 +45,20 @@ class Artifacts:
         self._bytes_max = bytes_max
 
     @classmethod
-    def open(cls, url: str | None = None, *, bytes_max: int | None = None) -> Artifacts:
+    def open(
+        cls, url: str | None = None, *, bytes_max: int | None = None, credentials: Credentials | None = None
+    ) -> Artifacts:
         """Open a folder, `file:///…`, `s3://…`, `gs://…` or `memory://`; without one, `HOLDFAST_ARTIFACTS` or a folder.
 
+        Args:
+            bytes_max: the largest artifact; without it, the address decides.
+            credentials: the keys of S3, whatever the address and the environment of the process say.
+
         Raises:
-            LocationInvalid: the URL names no storage.
+            LocationInvalid: the URL names no storage, or one that takes no such keys.
             ObstoreMissing: the storage needs a package that is not installed.
         """
-        location = read_location(url)
+        location = read_location(url, credentials=credentials)
         bytes_max = location.bytes_max if bytes_max is None else bytes_max
         if location.scheme is Scheme.FILE:
             from holdfast.artifact.local import LocalBackend

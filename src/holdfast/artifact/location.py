@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from holdfast.artifact.naming import checked_prefix
@@ -91,12 +91,27 @@ class Location:
         return Signer(base, self.region, self.credentials)
 
 
-def read_location(url: str | None = None, environment: Mapping[str, str] | None = None) -> Location:
+def read_location(
+    url: str | None = None, environment: Mapping[str, str] | None = None, *, credentials: Credentials | None = None
+) -> Location:
     """The place given, or `HOLDFAST_ARTIFACTS`, or a folder under `./holdfast-data`.
+
+    Args:
+        environment: looked at instead of the process's own.
+        credentials: the keys of S3; they count more than those in the URL, and these more than the environment's.
 
     Raises:
         LocationInvalid: with what would be understood.
     """
+    location = _read(url, environment)
+    if credentials is None:
+        return location
+    if location.scheme is not Scheme.S3:
+        raise LocationInvalid(f"credentials are keys of S3, and {location.scheme.value} takes none; leave them out")
+    return replace(location, credentials=credentials)
+
+
+def _read(url: str | None, environment: Mapping[str, str] | None) -> Location:
     from urllib.parse import unquote, urlsplit
 
     known = os.environ if environment is None else environment

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -16,7 +17,7 @@ from holdfast.artifact.content import PIECE_BYTES
 from holdfast.artifact.entries import Entry
 from holdfast.artifact.location import Commit, Location, Scheme
 from holdfast.artifact.naming import STAGING
-from holdfast.artifact.presign import Signer
+from holdfast.artifact.presign import Credentials, Signer
 from holdfast.artifact.storage_errors import storage_errors
 from holdfast.base import new_id
 from holdfast.catalog.failure import Failure
@@ -184,15 +185,25 @@ def _opened(location: Location) -> Any:
 
 
 def _s3_settings(location: Location) -> dict[str, Any]:
+    # A provider, not three settings: the package would fill in a token that only the environment has, and a key that
+    # is sent with somebody else's token is refused.
     keys = location.credentials
     return {
         "region": location.region,
         "endpoint": location.endpoint,
-        "access_key_id": keys and keys.access_key_id,
-        "secret_access_key": keys and keys.secret_access_key.reveal(),
-        "session_token": keys and keys.session_token and keys.session_token.reveal(),
+        "credential_provider": None if keys is None else partial(_keys, keys),
         "virtual_hosted_style_request": not location.endpoint,
         "copy_if_not_exists": _COPY_MODES[location.commit],
+    }
+
+
+def _keys(keys: Credentials) -> dict[str, Any]:
+    token = keys.session_token
+    return {
+        "access_key_id": keys.access_key_id,
+        "secret_access_key": keys.secret_access_key.reveal(),
+        "token": None if token is None else token.reveal(),
+        "expires_at": None,
     }
 
 

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from holdfast.delivery.exchange import Outgoing, Reply, Send
     from holdfast.delivery.faults import DELIVERY
     from holdfast.delivery.key_sets import Fetch
-    from holdfast.delivery.publishing import NewEvent, Published, new_event_id
+    from holdfast.delivery.outcome import read_reply
+    from holdfast.delivery.publishing import EVENT_BYTES_MAX, NewEvent, Published, new_event_id
     from holdfast.delivery.receive import Incoming, Receiver
     from holdfast.delivery.saleor import SaleorSignature
-    from holdfast.delivery.signing import SecretInvalid, Signer, Verified, Verifier
+    from holdfast.delivery.signing import SECRETS_MAX, SecretInvalid, Signer, Verified, Verifier
     from holdfast.delivery.standard import StandardWebhooks
 
 # Who only receives needs nothing of sending: loaded when first used.
@@ -27,6 +28,7 @@ _HOMES = {
     "Delivery": "deliveries",
     "Endpoint": "endpoint",
     "Endpoints": "endpoints",
+    "EVENT_BYTES_MAX": "publishing",
     "EventHistory": "deliveries",
     "Fetch": "key_sets",
     "Incoming": "receive",
@@ -36,6 +38,7 @@ _HOMES = {
     "Receiver": "receive",
     "Reply": "exchange",
     "SaleorSignature": "saleor",
+    "SECRETS_MAX": "signing",
     "SecretInvalid": "signing",
     "Send": "exchange",
     "Signer": "signing",
@@ -46,11 +49,14 @@ _HOMES = {
     "Verified": "signing",
     "Verifier": "signing",
     "new_event_id": "publishing",
+    "read_reply": "outcome",
 }
 __getattr__ = lazily(__name__, globals(), {name: f"{__name__}.{home}" for name, home in _HOMES.items()})
 
 __all__ = [
     "DELIVERY",
+    "EVENT_BYTES_MAX",
+    "SECRETS_MAX",
     "BodyHmac",
     "Deliveries",
     "Delivery",
@@ -75,4 +81,5 @@ __all__ = [
     "Verified",
     "Verifier",
     "new_event_id",
+    "read_reply",
 ]

@@ -11,14 +11,18 @@ from typing import Any
 from holdfast.base import Json
 from holdfast.catalog import Failure
 from holdfast.catalog.durable import JOB_NOT_FOUND, NO_DEAD_LETTER
+from holdfast.delivery.endpoint import of_row
 from holdfast.delivery.endpoints import show
 from holdfast.delivery.faults import ENDPOINT_DISABLED
-from holdfast.delivery.publishing import KIND, QUEUE
+from holdfast.delivery.publishing import USUAL, Channel
 from holdfast.store import Store, Tx
 from holdfast.worker import DeadFilter, DeadLetters
 from holdfast.worker.dead import Progress
+from holdfast.worker.dead_moves import Letter, revive_free
+from holdfast.worker.queues import wake_workers
 
-PAGE = 500
+PAGE = 50
+"""So many are read at once; each brings its body along."""
 DELIVERIES_MAX = 1_000
 
 
@@ -54,11 +58,11 @@ class UndeliveredFilter:
     """Given up at this time or later."""
     until: datetime | None = None
 
-    def letters(self) -> DeadFilter:
+    def letters(self, by: Channel = USUAL) -> DeadFilter:
         """The dead letters among which they are; the type of the event is not known there."""
         return DeadFilter(
-            queue=QUEUE,
-            kind=KIND,
+            queue=by.queue,
+            kind=by.kind,
             tenant=self.endpoint_id,
             code=self.code,
             text=self.text,
@@ -80,10 +84,14 @@ EVERY_ONE = UndeliveredFilter()
 
 
 class UndeliveredEvents:
-    """What could not be delivered, and how it is tried again. Threads may share it."""
+    """What could not be delivered, and how it is tried again. Threads may share it.
 
-    def __init__(self, store: Store) -> None:
+    What was for an endpoint that is disabled or removed stays as it is: it would only be given up again.
+    """
+
+    def __init__(self, store: Store, by: Channel = USUAL) -> None:
         self.store = store
+        self._by = by
         self._letters = DeadLetters(store)
 
     def list(
@@ -94,7 +102,7 @@ class UndeliveredEvents:
         Raises:
             Failure: BAD_REQUEST when `before` is not what a page gave as `next`.
         """
-        page = self._letters.list(chosen.letters(), count=count, before=before)
+        page = self._letters.list(chosen.letters(self._by), count=count, before=before)
         events = self._read(page.letters)
         if chosen.event_type is not None:
             events = [event for event in events if event.event_type == chosen.event_type]
@@ -103,7 +111,7 @@ class UndeliveredEvents:
     def count(self, chosen: UndeliveredFilter = EVERY_ONE) -> int:
         """How many there are."""
         if chosen.event_type is None:
-            return self._letters.count(chosen.letters())
+            return self._letters.count(chosen.letters(self._by))
         return sum(1 for _ in self._each(chosen))
 
     def replay(self, event_id: str, *, endpoint_id: str | None = None, reason: str | None = None) -> int:
@@ -111,14 +119,15 @@ class UndeliveredEvents:
 
         Raises:
             Failure: JOB_NOT_FOUND when there is nothing of this event to replay, also when somebody else was faster;
-                ENDPOINT_DISABLED.
+                ENDPOINT_DISABLED or ENDPOINT_NOT_FOUND when there is, and nobody who would receive it.
         """
         wanted = {"event_id": event_id, "most": DELIVERIES_MAX}
         found = self.store.atomic(lambda tx: tx.records("delivery.deliveries", **wanted), write=False)
         dead = [one for one in found if one["state"] == "failed" and endpoint_id in {None, one["endpoint_id"]}]
-        for one in dead:
-            self._check_enabled(one["endpoint_id"])
-        revived = sum(self._revive(one["job_id"], reason) for one in dead)
+        able = self.store.atomic(lambda tx: _receiving(tx, {one["endpoint_id"] for one in dead}), write=False)
+        if dead and not able:
+            self._check_enabled(dead[0]["endpoint_id"])
+        revived = sum(self._revive(one["job_id"], reason) for one in dead if one["endpoint_id"] in able)
         if not revived:
             raise JOB_NOT_FOUND("Nothing of this event waits to be replayed.", event_id=event_id)
         return revived
@@ -127,17 +136,18 @@ class UndeliveredEvents:
         """Deliver again what matches and was given up when this began. Two operators may do it at once: each event
         is sent to each endpoint once.
 
+        What is left because its endpoint is disabled or removed is counted as `refused`.
+
         Raises:
-            Failure: ENDPOINT_DISABLED when the filter names an endpoint that is.
+            Failure: ENDPOINT_DISABLED or ENDPOINT_NOT_FOUND when the filter names an endpoint that is.
         """
         if chosen.endpoint_id is not None:
             self._check_enabled(chosen.endpoint_id)
+        replay = _Replay(self.store, chosen.event_type)
+        ended = self._letters._each_batch(chosen.letters(self._by), replay, reason, None)
         if chosen.event_type is None:
-            return self._letters.revive_all(chosen.letters(), reason=reason)
-        # All are found before the first is revived: what fails again meanwhile is not taken twice.
-        found = [event.job_id for event in self._each(chosen)]
-        done = sum(self._revive(job_id, reason) for job_id in found)
-        return Progress(total=len(found), done=done)
+            return ended
+        return Progress(total=replay.matched, done=ended.done, refused=replay.matched - ended.done)
 
     def _revive(self, job_id: str, reason: str | None) -> bool:
         try:
@@ -170,6 +180,42 @@ class UndeliveredEvents:
 
         known = self.store.atomic(phase, write=False) if ids else {}
         return [_undelivered(letter, *known[letter["id"]]) for letter in letters if letter["id"] in known]
+
+
+class _Replay:
+    """What is done to each batch of letters: those of the type are revived, where somebody would receive them."""
+
+    def __init__(self, store: Store, event_type: str | None) -> None:
+        self._store = store
+        self._type = event_type
+        self.matched = 0
+        """How many were of the type."""
+
+    def __call__(self, tx: Tx, letters: Sequence[Letter], reason: str | None) -> int:
+        wanted = letters if self._type is None else self._of_type(tx, letters)
+        # The tenant of a delivery is its endpoint.
+        able = _receiving(tx, {letter.tenant for letter in wanted})
+        free = [letter for letter in wanted if letter.tenant in able]
+        tx.after_commit.append(lambda: self._follow(len(wanted), {letter.queue for letter in free}))
+        return revive_free(tx, free, reason) if free else 0
+
+    def _of_type(self, tx: Tx, letters: Sequence[Letter]) -> Sequence[Letter]:
+        found: set[str] = set()
+        for start in range(0, len(letters), PAGE):
+            ids = [letter.id for letter in letters[start : start + PAGE]]
+            found |= {row[0] for row in tx.rows("delivery.undelivered", ids=ids) if row[3] == self._type}
+        return [letter for letter in letters if letter.id in found]
+
+    def _follow(self, matched: int, queues: set[str]) -> None:
+        # Not before the commit: a batch that is run again must not be counted twice.
+        self.matched += matched
+        wake_workers(self._store, queues)
+
+
+def _receiving(tx: Tx, endpoint_ids: set[str]) -> set[str]:
+    """Those of the endpoints that are there and enabled."""
+    found = ((endpoint_id, tx.row("delivery.endpoint", id=endpoint_id)) for endpoint_id in sorted(endpoint_ids))
+    return {endpoint_id for endpoint_id, row in found if row is not None and of_row(row).enabled}
 
 
 def _undelivered(

@@ -24,7 +24,6 @@ from holdfast.delivery.faults import ENDPOINT_DISABLED, ENDPOINT_NOT_FOUND, EVEN
 from holdfast.delivery.flight import Flight, Flights
 from holdfast.delivery.known import TRACE, Known, KnownEndpoints, look
 from holdfast.delivery.place import Place, WaitingRoom
-from holdfast.delivery.publishing import QUEUE
 from holdfast.delivery.signing import SecretInvalid, Signer
 from holdfast.lifecycle import Snooze
 from holdfast.policy import Breaker, Retry
@@ -221,7 +220,7 @@ class Deliverer:
         """Finish the job and call the next of its key, in one transaction."""
         job.finish(tx, _result(task))
         tx.run("delivery.call_next", endpoint_id=task.endpoint, order_key=task.key, position=task.position)
-        tx.after_commit.append(lambda: self._jobs.notifier.wake(QUEUE))
+        tx.after_commit.append(lambda: self._jobs.notifier.wake(job.queue))
 
 
 def _entered(flight: Flight, most: int) -> Generator[Place, Any, float | None]:

@@ -31,7 +31,7 @@ from holdfast.delivery.exchange import Send
 from holdfast.delivery.faults import EVENT_NOT_FOUND
 from holdfast.delivery.place import WaitingRoom
 from holdfast.delivery.pruning import PRUNE_MAX, prune
-from holdfast.delivery.publishing import KIND, QUEUE, NewEvent, Published, prepared, publish
+from holdfast.delivery.publishing import NAME, NewEvent, Published, channel, prepared, publish
 from holdfast.delivery.signing import Signer
 from holdfast.delivery.standard import StandardWebhooks
 from holdfast.delivery.together import PublishedTogether
@@ -58,7 +58,8 @@ class Delivery:
     error_code: str | None
     error_message: str | None
     events: Sequence[dict[str, Any]]
-    """The journal: each attempt with its time, duration, code and the endpoint's status."""
+    """The journal, its first `page_rows_max` lines: each attempt with its time, duration, code and the endpoint's
+    status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,29 +76,40 @@ class EventHistory:
 
 
 class Deliveries:
-    """Webhooks of a store. Threads may share it."""
+    """Webhooks of a store. Threads may share it.
+
+    Two of them on one store, each with a name, have their own queue, handler and undelivered events, and so a worker
+    and a sender of their own. Endpoints and events are the store's: an event is told to all endpoints of its tenant,
+    whoever added them, and its id is taken for both. Give each its own tenants where they must not meet.
+    """
 
     def __init__(
         self,
         store: Store,
         jobs: Jobs,
         *,
+        name: str = NAME,
         schemes: Mapping[str, Signer] = SCHEMES,
         breaker: Breaker | None = ENDPOINT_BREAKER,
     ) -> None:
         """
         Args:
+            name: the queue and the kind of its jobs follow from it, as `webhooks` and `webhook.deliver` do.
             schemes: by the names that endpoints use.
             breaker: for each endpoint, shared by all processes; while it is open, events wait and spend no attempt.
+
+        Raises:
+            ValueError: the name is none.
         """
         self.store = store
         self.jobs = jobs
+        self._channel = channel(name)
         self.endpoints = Endpoints(store, schemes)
-        self.undelivered = UndeliveredEvents(store)
+        self.undelivered = UndeliveredEvents(store, self._channel)
         self._schemes = schemes
         self._breaker = breaker
         self._room = WaitingRoom(CONCURRENCY // WAITING_SHARE)
-        self._together = PublishedTogether(store, jobs)
+        self._together = PublishedTogether(store, jobs, self._channel)
 
     def publish(
         self,
@@ -110,6 +122,13 @@ class Deliveries:
         tx: Tx | None = None,
     ) -> Published:
         """Tell everybody who wants to know; it is on disk when this returns, or with the caller's transaction.
+
+        Args:
+            event_type: such as `order.paid`; endpoints choose by it.
+            id: of your own, so that publishing twice is publishing once; without one, one is made.
+            key: endpoints that are `ordered` get the events of one key one after the other.
+            tenant: whose endpoints are told.
+            tx: what `store.join(connection)` returns, or `store.atomic` hands over.
 
         Raises:
             Failure: BAD_REQUEST names the field; EVENT_TOO_LARGE; EVENT_ID_TAKEN; or the database's own failure.
@@ -129,10 +148,11 @@ class Deliveries:
         if not rows:
             return []
         published_by = new_id()
-        if tx is not None:
-            made = publish(tx, self.jobs, rows, published_by)
-        else:
-            made = self.store.atomic(lambda here: publish(here, self.jobs, rows, published_by), repeatable=True)
+
+        def phase(here: Tx) -> list[Published]:
+            return publish(here, self.jobs, rows, published_by, by=self._channel)
+
+        made = self.store.atomic(phase, repeatable=True) if tx is None else phase(tx)
         by_id = {one.id: one for one in made}
         return [by_id[event.id] for event in events]
 
@@ -151,12 +171,12 @@ class Deliveries:
         if is_asynchronous(send):
             sender = in_time(send)
 
-            @handlers.handle(KIND, retry=rule)
+            @handlers.handle(self._channel.kind, retry=rule)
             async def deliver_async(job: Job) -> Any:
                 return await drive_async(self.store, sender, deliverer.deliver(job))
         else:
 
-            @handlers.handle(KIND, retry=rule)
+            @handlers.handle(self._channel.kind, retry=rule)
             def deliver(job: Job) -> Any:
                 return drive(self.store, send, deliverer.deliver(job))
 
@@ -165,7 +185,7 @@ class Deliveries:
     def queue(self, concurrency: int = CONCURRENCY) -> QueueSettings:
         """The queue that a worker serves; several times what one endpoint may have open keeps it fair."""
         self._room.most = concurrency // WAITING_SHARE
-        return QueueSettings(QUEUE, concurrency=concurrency)
+        return QueueSettings(self._channel.queue, concurrency=concurrency)
 
     def history(self, event_id: str) -> EventHistory:
         """Everything that happened to an event.

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from holdfast.delivery.deliver import Phase, Result, Talk
 from holdfast.delivery.exchange import Outgoing, Reply, Send
 from holdfast.delivery.place import Place
+from holdfast.delivery.threads import is_asynchronous as is_asynchronous
 from holdfast.lifecycle import Snooze
 from holdfast.store import Store
 
 Ending = Snooze | Result | None
 SendAsync = Callable[[Outgoing], Awaitable[Reply]]
-
-
-def is_asynchronous(send: Send) -> bool:
-    """Whether this sender is a coroutine function, or an object whose call is one."""
-    return inspect.iscoroutinefunction(send) or inspect.iscoroutinefunction(type(send).__call__)
 
 
 def in_time(send: Send) -> SendAsync:

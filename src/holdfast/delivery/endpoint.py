@@ -97,6 +97,7 @@ class Endpoint:
 
     @property
     def enabled(self) -> bool:
+        """Whether events are sent to it."""
         return self.disabled_us is None
 
     @property

@@ -21,7 +21,7 @@ BREAKER = "webhook:"
 """The breaker of an endpoint is named by this and its id."""
 SUBJECT = "endpoint:"
 """What happens to an endpoint is in the journal under this and its id."""
-CHANGEABLE = frozenset(
+SETTINGS = frozenset(
     {"url", "event_types", "scheme", "headers", "delays_s", "timeout_s", "retry_after_max_s", "in_flight_max",
      "rate_limit", "ordered"}
 )  # fmt: skip
@@ -81,12 +81,10 @@ class Endpoints:
         Raises:
             Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST names the field.
         """
-        unknown = changes.keys() - CHANGEABLE
-        if unknown:
-            raise BAD_REQUEST("{field} is nothing that can be changed.", field=sorted(unknown)[0])
+        settings = _read(changes)
 
         def phase(tx: Tx) -> Endpoint:
-            changed = replace(_held(tx, endpoint_id), **_read(changes))
+            changed = replace(_held(tx, endpoint_id), **settings)
             for held in changed.secrets:
                 self._usable(changed.scheme, held.secret)
             tx.run("delivery.update_endpoint", **changed.columns())
@@ -101,22 +99,23 @@ class Endpoints:
         Raises:
             Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST when there is no reason.
         """
-        if not 1 <= len(reason) <= REASON_CHARS_MAX:
-            raise BAD_REQUEST("{field} has 1 to {most} characters.", field="reason", most=REASON_CHARS_MAX)
+        _check_reason(reason)
         return self.store.atomic(lambda tx: disable(tx, endpoint_id, reason))
 
-    def enable(self, endpoint_id: str) -> bool:
+    def enable(self, endpoint_id: str, *, reason: str | None = None) -> bool:
         """Send again; False when it was enabled. What it missed meanwhile is among the dead letters.
 
         Raises:
-            Failure: ENDPOINT_NOT_FOUND.
+            Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST when the reason is too long.
         """
+        if reason is not None:
+            _check_reason(reason)
 
         def phase(tx: Tx) -> bool:
             _held(tx, endpoint_id)
             if tx.row("delivery.enable", id=endpoint_id) is None:
                 return False
-            _note(tx, endpoint_id, "enabled", None)
+            _note(tx, endpoint_id, "enabled", reason)
             return True
 
         return self.store.atomic(phase)
@@ -130,8 +129,8 @@ class Endpoints:
         Raises:
             Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST when the reason is too long.
         """
-        if reason is not None and not 1 <= len(reason) <= REASON_CHARS_MAX:
-            raise BAD_REQUEST("{field} has 1 to {most} characters.", field="reason", most=REASON_CHARS_MAX)
+        if reason is not None:
+            _check_reason(reason)
 
         def phase(tx: Tx) -> None:
             if tx.row("delivery.remove_endpoint", id=endpoint_id) is None:
@@ -156,7 +155,7 @@ class Endpoints:
             endpoint = _held(tx, endpoint_id)
             made = self._usable(endpoint.scheme, secret)
             tx.run("delivery.forget_secrets", endpoint_id=endpoint_id)
-            if len(endpoint.secrets) >= SECRETS_MAX:
+            if overlap_s and len(endpoint.secrets) >= SECRETS_MAX:
                 raise BAD_REQUEST("{field} were rotated too often; wait until the old ones expire.", field="secrets")
             tx.run("delivery.add_secret", id=secret_id, endpoint_id=endpoint_id, secret=made.reveal())
             tx.run(
@@ -210,12 +209,25 @@ def _held(tx: Tx, endpoint_id: str) -> Endpoint:
     return show(tx, endpoint_id)
 
 
+def _check_reason(reason: object) -> None:
+    if not isinstance(reason, str) or not 1 <= len(reason) <= REASON_CHARS_MAX:
+        raise BAD_REQUEST("{field} has 1 to {most} characters.", field="reason", most=REASON_CHARS_MAX)
+
+
 def _note(tx: Tx, endpoint_id: str, verb: str, reason: str | None) -> None:
     tx.run("queue.note", subject=SUBJECT + endpoint_id, verb=verb, queue="", reason=reason)
 
 
 def _read(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as callers write them: lists for tuples, plain text for header values."""
+    """Settings as callers write them: lists for tuples, plain text for header values.
+
+    Raises:
+        Failure: BAD_REQUEST names one that is no setting.
+    """
+    unknown = settings.keys() - SETTINGS
+    if unknown:
+        known = ", ".join(sorted(SETTINGS))
+        raise BAD_REQUEST("{field} is no setting of an endpoint; there are {known}.", field=min(unknown), known=known)
     read = dict(settings)
     for name in ("event_types", "delays_s"):
         if isinstance(read.get(name), list | set):

@@ -20,6 +20,7 @@ from holdfast.catalog import DEFAULT_STATUSES, Classifier, Failure, classify_sta
 from holdfast.delivery.endpoint import Endpoint
 from holdfast.delivery.exchange import BODY_SHOWN_BYTES, Reply
 from holdfast.delivery.faults import REDIRECTED
+from holdfast.worker.settlement import ASKED_S
 
 RATE_LIMITED_S = 60.0
 """How long a 429 without a readable Retry-After is waited for."""
@@ -40,11 +41,11 @@ def read_reply(reply: Reply) -> Failure | None:
     failure = classify_status(reply.status, reply.headers, table=STATUSES)
     if failure is None:
         return None
-    asked_s = failure.retry_after_s if reply.status in ASKING else None
+    named_s = asked_s = failure.retry_after_s if reply.status in ASKING else None
     if asked_s is None and reply.status == core.RATE_LIMIT_EXCEEDED.status:
         asked_s = RATE_LIMITED_S
     shown = _shown(reply.body)
-    facts = {"upstream_status": reply.status} | ({"answer": shown} if shown else {})
+    facts = {"upstream_status": reply.status, ASKED_S: named_s} | ({"answer": shown} if shown else {})
     says = "The endpoint answered {upstream_status}" + (": {answer}" if shown else ".")
     return Failure(failure.fault, says, details=facts, retry_after_s=asked_s)
 
@@ -63,6 +64,8 @@ def scheduled(failure: Failure, endpoint: Endpoint, attempt: int) -> Failure:
     """The failure with the time of the next attempt: what the endpoint asked for, else what its schedule says."""
     asked_s = failure.retry_after_s if _asked(failure) else None
     failure.retry_after_s = endpoint.delay_s(attempt) if asked_s is None else min(asked_s, endpoint.retry_after_max_s)
+    # What follows from the schedule was not asked for, and the journal does not say so.
+    failure.details = {ASKED_S: None, **failure.details}
     return failure
 
 

@@ -19,8 +19,7 @@ from holdfast.delivery.faults import EVENT_ID_TAKEN, EVENT_TOO_LARGE
 from holdfast.store import Row, Tx
 from holdfast.worker import Enqueued, Jobs, NewJob
 
-QUEUE = "webhooks"
-KIND = "webhook.deliver"
+NAME = "webhook"
 EVENT_BYTES_MAX = 1_048_576
 INLINE_BYTES_MAX = 32_768
 """A body up to this size travels with its job, so that a delivery reads nothing; a larger one is read when due."""
@@ -28,8 +27,28 @@ EVENTS_MAX = 1_000
 """So many events are published in one call."""
 NAME_CHARS_MAX = 200
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 # Also fit to stand in a header, and without a full stop: see Standard Webhooks.
 _ID = re.compile(r"[A-Za-z0-9_:+/=-]{1,100}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """How the jobs of one `Deliveries` are told from those of another."""
+
+    queue: str
+    kind: str
+
+
+def channel(name: str) -> Channel:
+    """The queue and the kind that follow from a name: `webhook` has the queue `webhooks` and `webhook.deliver`.
+
+    Raises:
+        ValueError: the name cannot stand in front of both.
+    """
+    if not _NAME.match(name):
+        raise ValueError(f"{name!r} is no name for deliveries: 1 to 64 letters, digits, dashes and underscores")
+    return Channel(f"{name}s", f"{name}.deliver")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +84,11 @@ class _Receiver:
     ordered: bool
 
 
+USUAL = channel(NAME)
+QUEUE, KIND = USUAL.queue, USUAL.kind
+"""Those of deliveries that have no name of their own."""
+
+
 def new_event_id() -> str:
     """Such as `evt_a1b2c3d4e5f6789a`."""
     return prefixed_id("evt")
@@ -87,11 +111,18 @@ def prepared(events: Sequence[NewEvent]) -> list[Row]:
 
 
 def publish(
-    tx: Tx, jobs: Jobs, rows: Sequence[Row], published_by: str, contexts: Sequence[Context] | None = None
+    tx: Tx,
+    jobs: Jobs,
+    rows: Sequence[Row],
+    published_by: str,
+    contexts: Sequence[Context] | None = None,
+    *,
+    by: Channel = USUAL,
 ) -> list[Published]:
     """Write the events that are new, and a job for each endpoint that wants one.
 
     Args:
+        by: whose jobs they are.
         contexts: where each event was published; without them, all were published here.
 
     Raises:
@@ -105,7 +136,7 @@ def publish(
             new = set()  # an earlier try of this very call came through whole
     here = current_context()
     where = {row[0]: context for row, context in zip(rows, contexts or [here] * len(rows), strict=True)}
-    told = _enqueue(tx, jobs, [row for row in rows if row[0] in new], where)
+    told = _enqueue(tx, jobs, by, [row for row in rows if row[0] in new], where)
     return [Published(row[0], row[0] in new, tuple(told.get(row[0], ()))) for row in rows]
 
 
@@ -118,13 +149,15 @@ def _told_apart(tx: Tx, rows: Sequence[Row], published_by: str) -> set[str]:
     return {event_id for event_id, row in stored.items() if row[5] == published_by}
 
 
-def _enqueue(tx: Tx, jobs: Jobs, rows: Sequence[Row], where: Mapping[str, Context]) -> dict[str, list[str]]:
+def _enqueue(
+    tx: Tx, jobs: Jobs, by: Channel, rows: Sequence[Row], where: Mapping[str, Context]
+) -> dict[str, list[str]]:
     receivers = {tenant: _receivers(tx, tenant) for tenant in {row[1] for row in rows}}
     pairs = [(row, to) for row in rows for to in receivers[row[1]] if wants(to.event_types, row[2])]
     if not pairs:
         return {}
     positions = _positions(tx, pairs)
-    asked = [(_job(row, to, place), where[row[0]]) for (row, to), place in zip(pairs, positions, strict=True)]
+    asked = [(_job(by, row, to, place), where[row[0]]) for (row, to), place in zip(pairs, positions, strict=True)]
     made = _enqueued(tx, jobs, asked)
     plan = []
     told: dict[str, list[str]] = {}
@@ -181,7 +214,7 @@ def _positions(tx: Tx, pairs: Sequence[tuple[Row, _Receiver]]) -> list[int | Non
     return places
 
 
-def _job(row: Row, to: _Receiver, position: int | None) -> NewJob:
+def _job(by: Channel, row: Row, to: _Receiver, position: int | None) -> NewJob:
     event_id, _, event_type, key, body = row
     payload: dict[str, Any] = {"event": event_id, "type": event_type, "endpoint": to.id}
     if len(body) <= INLINE_BYTES_MAX:
@@ -189,7 +222,7 @@ def _job(row: Row, to: _Receiver, position: int | None) -> NewJob:
     if position is not None:
         payload |= {"key": key, "position": position}
     # The endpoint is the job's tenant, so that its dead letters can be found and revived by it.
-    return NewJob(kind=KIND, payload=payload, queue=QUEUE, attempts=to.attempts, tenant=to.id)
+    return NewJob(kind=by.kind, payload=payload, queue=by.queue, attempts=to.attempts, tenant=to.id)
 
 
 def _checked(event: NewEvent) -> Row:

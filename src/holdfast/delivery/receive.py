@@ -21,7 +21,7 @@ from holdfast.catalog.core import INTERNAL_ERROR, PAYLOAD_TOO_LARGE, RATE_LIMIT_
 from holdfast.catalog.durable import IDEMPOTENCY_IN_PROGRESS, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_LOST
 from holdfast.delivery.faults import EVENT_IN_PROGRESS, INVALID_JSON, INVALID_PAYLOAD
 from holdfast.delivery.signing import RawHeaders, Verified, Verifier, listed
-from holdfast.delivery.threads import Threads, on_this_loop
+from holdfast.delivery.threads import Threads, is_asynchronous, on_this_loop
 from holdfast.guard.idempotency import Answer
 
 if TYPE_CHECKING:
@@ -139,11 +139,17 @@ class Receiver:
             tenant: whose events they are; ids of different tenants do not meet.
             remembered_s: so long a repeat gets the first answer.
             wait_s: so long a twin waits for the first one's answer before it is sent away.
-            report: told of exceptions that are no failures, with their text.
+            report: told of exceptions that are no failures, with their text; without one they are logged.
             source: what the sender is called where received webhooks are counted; the name of the scheme if not given.
+                Ids of different sources do not meet; of senders that have neither a source nor a tenant, they do.
+
+        Raises:
+            ValueError: repeats would be forgotten too soon, or the tenant or the source cannot be stored.
         """
         if remembered_s < 2 * getattr(verifier, "tolerance_s", 0.0):
             raise ValueError("remembered_s: a repeat must be known for as long as its signature can be good")
+        if not callable(secrets) and not all(isinstance(one, Secret) for one in secrets):
+            raise TypeError('secrets: give each as a Secret, such as [Secret("whsec_…")]')
         self._verifier = verifier
         self._secrets = secrets if callable(secrets) else lambda: secrets
         self._limit = limit
@@ -152,13 +158,15 @@ class Receiver:
         self._identify = identify
         self._tenant = tenant
         self._wait_s = wait_s
-        self._report = report
+        self._report = _log if report is None else report
         self._source = type(verifier).__name__ if source is None else source
+        self._operation = OPERATION if source is None else f"{OPERATION} {source}"
         self._keys: ReceivedKeys | None = None
         if store is not None:
             from holdfast.delivery.received_keys import ReceivedKeys
 
-            scope = {"tenant": tenant, "operation": OPERATION}
+            scope = {"tenant": tenant, "operation": self._operation}
+            _check_scope(scope)
             self._keys = ReceivedKeys(store, **scope, expires_s=remembered_s, dialect=dialect)
         self._threads = Threads(THREADS_MAX)
         # What may ask somebody else is not done on an event loop.
@@ -181,9 +189,7 @@ class Receiver:
 
     async def receive_async(self, headers: RawHeaders, body: bytes, handle: Handle | HandleAsync) -> Answer:
         """The same for whoever has an event loop. A handler that blocks runs in a thread, a coroutine on the loop."""
-        import inspect
-
-        if not inspect.iscoroutinefunction(handle):
+        if not is_asynchronous(handle):
             return await self._threads.run(self.receive, headers, body, handle)
         if not self._on_loop:
             return await self._threads.run(self.receive, headers, body, on_this_loop(handle))
@@ -219,7 +225,7 @@ class Receiver:
         key = self._key(incoming, heard)
         try:
             work = lambda _: _as_answer(handle(incoming))  # noqa: E731 - one line for one line
-            return _told(keys.once(OPERATION, key, key, work, tenant=self._tenant, wait_s=self._wait_s), heard)
+            return _told(keys.once(self._operation, key, key, work, tenant=self._tenant, wait_s=self._wait_s), heard)
         except Failure as failure:
             if (told := _for_sender(failure)) is failure:
                 raise
@@ -248,8 +254,7 @@ class Receiver:
 
     def _failed(self, error: Exception, heard: _Heard | None) -> Answer:
         if not isinstance(error, Failure):
-            if self._report is not None:
-                self._report(error)
+            self._report(error)
             error = INTERNAL_ERROR()
         if heard is not None:
             heard.code = error.code
@@ -262,6 +267,22 @@ class Receiver:
     def _answer(self, failure: Failure) -> Answer:
         rendered = render(failure, self._dialect)
         return Answer(rendered.status, rendered.headers, rendered.body)
+
+
+def _log(error: Exception) -> None:
+    import logging  # loaded when first needed: most programs that come here have loaded it
+
+    logging.getLogger("holdfast.delivery").error("a webhook could not be handled", exc_info=error)
+
+
+def _check_scope(scope: dict[str, str]) -> None:
+    """Said here, and not to every sender."""
+    from holdfast.guard.request import checked_scope
+
+    try:
+        checked_scope(**scope, key="any")
+    except Failure as unfit:
+        raise ValueError("tenant and source: at most 200 printable characters, and the source some fewer") from unfit
 
 
 def _is_quick(limit: Limiter | None) -> bool:

@@ -1,10 +1,11 @@
-"""Threads of our own beside an event loop, so that what waits in them keeps nobody else from theirs."""
+"""What goes on the event loop and what in threads of our own, so that what waits in them keeps nobody from theirs."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,8 +16,9 @@ T = TypeVar("T")
 class Threads:
     """Up to so many threads, made when they are needed."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, name: str = "holdfast-webhooks") -> None:
         self._most = most
+        self._name = name
         self._pool: ThreadPoolExecutor | None = None
 
     def submit(self, work: Callable[..., T], *arguments: Any) -> Future[T]:
@@ -25,7 +27,7 @@ class Threads:
         from contextvars import copy_context
 
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._most, thread_name_prefix="holdfast-webhooks")
+            self._pool = ThreadPoolExecutor(self._most, thread_name_prefix=self._name)
         return self._pool.submit(partial(copy_context().run, work, *arguments))
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
@@ -33,6 +35,13 @@ class Threads:
         import asyncio
 
         return await asyncio.wrap_future(self.submit(work, *arguments))
+
+
+def is_asynchronous(function: Callable[..., Any]) -> TypeGuard[Callable[..., Coroutine[Any, Any, Any]]]:
+    """Whether a call makes a coroutine: also of an object whose `__call__` does, and with arguments filled in."""
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def on_this_loop(work: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:

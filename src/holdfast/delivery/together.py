@@ -8,7 +8,7 @@ from holdfast.base import new_id
 from holdfast.catalog import Failure
 from holdfast.catalog.context import Context
 from holdfast.delivery.faults import EVENT_ID_TAKEN
-from holdfast.delivery.publishing import Published, publish
+from holdfast.delivery.publishing import Channel, Published, publish
 from holdfast.store import Row, Store
 from holdfast.worker import Jobs
 from holdfast.worker.combiner import Combiner
@@ -22,9 +22,10 @@ Item = tuple[Row, Context]
 class PublishedTogether:
     """Publishes events one by one, many in a transaction. Threads may share it."""
 
-    def __init__(self, store: Store, jobs: Jobs) -> None:
+    def __init__(self, store: Store, jobs: Jobs, by: Channel) -> None:
         self._store = store
         self._jobs = jobs
+        self._by = by
         self._combiner: Combiner[Item, Published | Failure] = Combiner(self._flush, most=TOGETHER_MAX)
 
     def publish(self, row: Row, context: Context) -> Published:
@@ -58,6 +59,6 @@ class PublishedTogether:
         rows, contexts = [row for row, _ in items], [context for _, context in items]
         published_by = new_id()
         return self._store.atomic(
-            lambda tx: publish(tx, self._jobs, rows, published_by, contexts),
+            lambda tx: publish(tx, self._jobs, rows, published_by, contexts, by=self._by),
             repeatable=True,
         )

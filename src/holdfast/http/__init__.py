@@ -7,7 +7,7 @@ from holdfast.http.site import site
 
 if TYPE_CHECKING:
     from holdfast.http.access import Access, identity
-    from holdfast.http.body import BodyRule
+    from holdfast.http.body import BodyRule, ClientGone
     from holdfast.http.client import HttpClient
     from holdfast.http.edge import Edge
     from holdfast.http.exchange import note
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.http.keys import ApiKey, ApiKeys, Issued
     from holdfast.http.limits import RateLimits, RateRule, by_client, by_instance, by_key, by_origin, by_tenant
     from holdfast.http.reply import Reply
-    from holdfast.http.ssrf import ANYWHERE, PUBLIC, Reach
+    from holdfast.http.ssrf import ANYWHERE, PUBLIC, Reach, checked
     from holdfast.http.transport import Pool, Timeouts
     from holdfast.http.webhooks import WebhookSender
     from holdfast.http.wsgi import WsgiEdge
@@ -27,10 +27,11 @@ __getattr__ = lazily(
     __name__,
     globals(),
     dict.fromkeys(("Access", "identity"), "holdfast.http.access")
-    | {"BodyRule": "holdfast.http.body", "Edge": "holdfast.http.edge", "note": "holdfast.http.exchange"}
+    | dict.fromkeys(("BodyRule", "ClientGone"), "holdfast.http.body")
+    | {"Edge": "holdfast.http.edge", "note": "holdfast.http.exchange"}
     | {"EDGE_FAULTS": "holdfast.http.faults", "WsgiEdge": "holdfast.http.wsgi"}
     | {"HttpClient": "holdfast.http.client", "Reply": "holdfast.http.reply"}
-    | dict.fromkeys(("ANYWHERE", "PUBLIC", "Reach"), "holdfast.http.ssrf")
+    | dict.fromkeys(("ANYWHERE", "PUBLIC", "Reach", "checked"), "holdfast.http.ssrf")
     | dict.fromkeys(("Pool", "Timeouts"), "holdfast.http.transport")
     | {"WebhookSender": "holdfast.http.webhooks"}
     | dict.fromkeys(("Check", "Health", "link_check", "store_check"), "holdfast.http.health")
@@ -51,6 +52,7 @@ __all__ = [
     "ApiKeys",
     "BodyRule",
     "Check",
+    "ClientGone",
     "Edge",
     "Health",
     "HttpClient",
@@ -69,6 +71,7 @@ __all__ = [
     "by_key",
     "by_origin",
     "by_tenant",
+    "checked",
     "created",
     "identity",
     "link_check",

@@ -33,7 +33,7 @@ class BodyRule:
     bytes_per_s_min: int = BYTES_PER_S_MIN
     """Each so many bytes that arrived buy one second more."""
     json_checked: bool = True
-    """Read JSON before the application does: bounded in depth, no key twice, UTF-8. What is compressed is not read."""
+    """Read JSON before the application does: bounded in depth, no key twice, UTF-8. Nothing is unpacked for that."""
     json_depth_max: int | None = None
     """None is the limit `json_depth_max` of this process."""
 
@@ -158,7 +158,8 @@ async def prepared(
     if not checked and not kept:
         return guarded, b""
     whole = await guarded.whole()
-    return Kept(whole, guarded), _json(rule, exchange, whole) if checked else whole
+    readable = checked and (not _says_compressed(exchange.scope) or _is_plain_json(whole))
+    return Kept(whole, guarded), _json(rule, exchange, whole) if readable else whole
 
 
 def _check_length(rule: BodyRule, exchange: Exchange, length: bytes | None) -> None:
@@ -173,10 +174,26 @@ def _check_length(rule: BodyRule, exchange: Exchange, length: bytes | None) -> N
 
 
 def _is_json(scope: Scope) -> bool:
-    """Whether the body says that it is JSON that can be read."""
+    """Whether the body says that it is JSON."""
     kind = header(scope, "content-type").partition(";")[0].strip().lower()
-    said = kind == "application/json" or kind.endswith("+json")
-    return said and header(scope, "content-encoding").lower() in {"", "identity"}
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def _says_compressed(scope: Scope) -> bool:
+    return header(scope, "content-encoding").lower() not in {"", "identity"}
+
+
+def _is_plain_json(body: bytes) -> bool:
+    """Whether the application would read JSON without unpacking anything: few look at what a body says it is."""
+    import json
+
+    try:
+        json.loads(body)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
+    return True
 
 
 def _json(rule: BodyRule, exchange: Exchange, body: bytes) -> Json:

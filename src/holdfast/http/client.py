@@ -98,11 +98,12 @@ class HttpClient:
     @property
     def sync(self) -> SyncClient:
         """The same client for code that blocks; it has a pool of its own and is closed by itself."""
-        from holdfast.http.sync_door import SyncClient  # it starts threads, which few need
+        from holdfast.http.sync_door import SyncClient, opening  # it starts threads, which few need
 
-        if self._sync is None or self._sync.closed:
-            self._sync = SyncClient(self)
-        return self._sync
+        with opening():
+            if self._sync is None or self._sync.closed:
+                self._sync = SyncClient(self)
+            return self._sync
 
     async def send(self, method: str, url: str | URL, **options: Unpack[Sending]) -> Reply:
         """Send one request, once, and return what came back, whatever its status.

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.base import encode, monotonic_s, now_us, utc_text
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
+from holdfast.delivery.threads import Threads, is_asynchronous
 from holdfast.http.asgi import Send
-from holdfast.http.aside import aside, loop_runs
+from holdfast.http.aside import loop_runs
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from holdfast.guard import Link
     from holdfast.store import Store
 
@@ -48,6 +51,12 @@ class Health:
     stopping: bool = False
     """Set when the process is about to stop: it is ready no longer, and finishes what it has."""
     _known: tuple[float, dict[str, Any]] | None = field(default=None, init=False, repr=False)
+    _under_way: dict[str, Future[object]] = field(default_factory=dict, init=False, repr=False)
+    _threads: Threads = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # One for each, so that none waits for another that hangs.
+        self._threads = Threads(max(1, len(self.checks)), name="holdfast-health")
 
     def answers(self, path: str) -> bool:
         """Whether the path is one of the two."""
@@ -82,11 +91,45 @@ class Health:
 
     async def _checked(self) -> dict[str, Any]:
         if not loop_runs():
-            return {name: await _run(check) for name, check in self.checks.items()}
+            return {name: await self._run(name, check) for name, check in self.checks.items()}
         import asyncio
 
-        ended = await asyncio.gather(*(_run(check) for check in self.checks.values()))
+        ended = await asyncio.gather(*(self._run(name, check) for name, check in self.checks.items()))
         return dict(zip(self.checks, ended, strict=True))
+
+    async def _run(self, name: str, check: Check) -> dict[str, Any]:
+        begun_s = monotonic_s()
+        try:
+            good = await (self._on_loop(name, check) if loop_runs() else self._without_loop(check))
+            told: dict[str, Any] = {"status": "ok" if good is not False else "failed"}
+        except Exception as error:  # noqa: BLE001 - a check tells that it failed; it must not fail the report
+            told = {"status": "failed", "code": DEFAULT_CLASSIFIER.classify(error).code}
+        return {**told, "vital": check.vital, "took_ms": round((monotonic_s() - begun_s) * 1_000, 1)}
+
+    async def _on_loop(self, name: str, check: Check) -> object:
+        import asyncio
+
+        async with asyncio.timeout(check.timeout_s):
+            if is_asynchronous(check.probe):
+                return await check.probe()
+            answered = await asyncio.wrap_future(self._in_thread(name, check))
+            return await answered if isawaitable(answered) else answered
+
+    def _in_thread(self, name: str, check: Check) -> Future[object]:
+        """One that hangs is not begun again until it has ended: it holds one thread of ours, and none of others."""
+        begun = self._under_way.get(name)
+        if begun is None or begun.done():
+            begun = self._under_way[name] = self._threads.submit(check.probe)
+        return begun
+
+    @staticmethod
+    async def _without_loop(check: Check) -> object:
+        answered = check.probe()
+        if not isawaitable(answered):
+            return answered
+        import asyncio
+
+        return asyncio.run(_awaited(answered, check.timeout_s))
 
 
 def store_check(store: Store, *, vital: bool = True) -> Check:
@@ -100,24 +143,8 @@ def link_check(link: Link, *, vital: bool = False) -> Check:
     return Check(lambda: circuit is None or circuit.state == "closed", vital=vital)
 
 
-async def _run(check: Check) -> dict[str, Any]:
-    begun_s = monotonic_s()
-    try:
-        good = await _within(check)
-        told: dict[str, Any] = {"status": "ok" if good is not False else "failed"}
-    except Exception as error:  # noqa: BLE001 - a check tells that it failed; it must not fail the report
-        told = {"status": "failed", "code": DEFAULT_CLASSIFIER.classify(error).code}
-    return {**told, "vital": check.vital, "took_ms": round((monotonic_s() - begun_s) * 1_000, 1)}
-
-
-async def _within(check: Check) -> object:
-    if not loop_runs():
-        return check.probe()
+async def _awaited(answered: Awaitable[object], timeout_s: float) -> object:
     import asyncio
-    from inspect import iscoroutinefunction
 
-    async with asyncio.timeout(check.timeout_s):
-        if iscoroutinefunction(check.probe):
-            return await check.probe()
-        answered = await aside(check.probe)
-        return await answered if isawaitable(answered) else answered
+    async with asyncio.timeout(timeout_s):
+        return await answered

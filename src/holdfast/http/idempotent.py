@@ -55,10 +55,13 @@ class Idempotency:
     """Which requests are held to one effect."""
 
     keys: Keys
+    """Where answers are kept, and for how long."""
     methods: Collection[str] = METHODS
+    """Of these only; GET has no effect to be held to."""
     required: bool = False
     """Whether a request of these methods without a key is refused."""
     derive: Derive | None = None
+    """Makes the key of a request that brings none, from its scope and its body; None leaves it without one."""
     when: Callable[[Scope], bool] | None = None
     """Which requests it is about; None is all of them."""
     tenant: Callable[[Scope], str] | None = None

@@ -24,6 +24,7 @@ PREFIX_CHARS = 8
 KEY_CHARS = 32
 ISSUE_TRIES = 5
 NAME_CHARS_MAX = 200
+EXPIRES_S_MAX = 100 * 365 * 86_400.0
 NOBODYS_HASH = "0" * 64
 
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -78,12 +79,12 @@ class ApiKeys:
         """A new key; only its hash is stored.
 
         Raises:
-            ValueError: the name is empty or too long, or the key would have expired already.
+            ValueError: the name or the tenant cannot be stored, or the key would have expired already, or never would.
         """
-        if not 1 <= len(name) <= NAME_CHARS_MAX or len(tenant) > NAME_CHARS_MAX:
-            raise ValueError(f"a name has 1 to {NAME_CHARS_MAX} characters, a tenant as many at most")
-        if expires_s is not None and not expires_s > 0:
-            raise ValueError("a key expires in the future")
+        if not (_is_text(name) and name) or not _is_text(tenant):
+            raise ValueError(f"a name has 1 to {NAME_CHARS_MAX} printable characters, a tenant as many at most")
+        if expires_s is not None and not 0 < expires_s <= EXPIRES_S_MAX:
+            raise ValueError("expires_s: a key expires in the future, within a hundred years; None is never")
         for _ in range(ISSUE_TRIES):
             issued = self._issue(name, tenant, expires_s)
             if issued is not None:
@@ -105,7 +106,7 @@ class ApiKeys:
 
     def list(self, *, tenant: str = "", after: str = "", count: int = 100) -> list[dict[str, Any]]:
         """The keys of a tenant, oldest first, a page at a time; no hashes."""
-        most = min(count, limits().page_rows_max)
+        most = max(1, min(count, limits().page_rows_max))
         return self._store.atomic(
             lambda tx: tx.records("api_key.list", tenant=tenant, after=after, count=most), write=False
         )
@@ -180,6 +181,10 @@ def _judged(prefix: str, row: Row | None, hashed: str) -> Known:
         expired_at = utc_text(expires_us)
         return Known(None, lambda: API_KEY_EXPIRED(expired_at=expired_at))
     return Known(ApiKey(id=key_id, prefix=prefix, name=name, tenant=tenant, expires_us=expires_us))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= NAME_CHARS_MAX and value.isprintable()
 
 
 def _digest(text: str) -> bytes:

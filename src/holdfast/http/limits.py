@@ -70,6 +70,7 @@ class RateRule:
     name: str
     rate: RateLimit
     by: By
+    """Whose requests count together, such as `by_client`; a request for which it answers None is not counted."""
     when: Callable[[Scope], bool] | None = None
     """Which requests it is about; None is all of them."""
     after_key: bool = False

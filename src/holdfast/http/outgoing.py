@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
@@ -27,6 +28,7 @@ REDIRECTS_MAX = 20
 _HARMLESS = frozenset(
     {"accept", "accept-encoding", "accept-language", "content-type", "user-agent", "traceparent", "x-deadline-ms"}
 )
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}\Z")
 _OF_THE_BODY = frozenset({"content-type", "content-length", "content-encoding", "transfer-encoding"})
 
 
@@ -78,7 +80,7 @@ def outgoing(
 
     Raises:
         Failure: ADDRESS_REFUSED.
-        ValueError: the options contradict each other.
+        ValueError: the options contradict each other, or a header has a name that is none.
     """
     if not 0 <= options.get("redirects", 0) <= REDIRECTS_MAX:
         raise ValueError(f"redirects: at most {REDIRECTS_MAX} can be followed")
@@ -89,7 +91,7 @@ def outgoing(
         headers["content-type"] = "application/json" if "json" in options else "application/octet-stream"
     headers |= _carried(method)
     for given in (common, options.get("headers") or {}):
-        headers |= {lower: value for name, value in given.items() if (lower := name.lower()) not in OURS}
+        headers |= {lower: value for name, value in given.items() if (lower := _named(name)) not in OURS}
     return Outgoing(
         method=method,
         url=checked(address, reach),
@@ -132,6 +134,13 @@ def redirected(request: Outgoing, status: int, location: str, reach: Reach) -> O
 def redirect_refused(host: str, reason: str) -> Failure:
     """The failure of a redirect that is not followed."""
     return REDIRECT_REFUSED(reason=reason, host=Private(host))
+
+
+def _named(name: str) -> str:
+    """A header's name as it is compared; with a space behind it, some would read it as one of ours all the same."""
+    if not _NAME.match(name):
+        raise ValueError(f"{name[:50]!r} is no name of a header")
+    return name.lower()
 
 
 def _body(options: Sending) -> bytes | None:

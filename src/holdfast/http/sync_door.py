@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from weakref import WeakSet
@@ -191,6 +192,11 @@ _lock = threading.RLock()
 _door: _Door | None = None
 _open_clients: WeakSet[SyncClient] = WeakSet()
 _orphans: list[object] = []
+
+
+def opening() -> AbstractContextManager[bool]:
+    """Held by whoever opens a client, so that threads that ask at once get the same one."""
+    return _lock
 
 
 def _enter() -> _Door:

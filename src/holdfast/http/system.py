@@ -38,6 +38,8 @@ class Ground:
     """Its settings, read from here and never from the process."""
     standins: bool = False
     """Whether stand-ins for outside services are wanted, and faults may be switched."""
+    serves: bool = True
+    """Whether this process is the one that stands at the address; a worker only knows it, and must move nothing there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
