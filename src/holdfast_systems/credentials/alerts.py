@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from holdfast.base import Facts, bus, encode, utc_text
 from holdfast.catalog import Failure
-from holdfast.delivery import Deliveries
-from holdfast.delivery.publishing import KIND
+from holdfast.delivery import Deliveries, UndeliveredFilter
 from holdfast.store import Store, Tx
 from holdfast_systems.credentials.faults import WEBHOOK_DEAD
 from holdfast_systems.credentials.platform import TENANT
@@ -30,6 +29,7 @@ BATCHES_MAX = 100
 ERROR_CHARS_MAX = 500
 
 _LOG = logging.getLogger("holdfast.credentials")
+_DELIVERY_KIND = UndeliveredFilter().letters().kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ class Alerts:
         self._deliveries.publish(OPS_TYPE, told, id=alert_id, tenant=OPS_TENANT, tx=tx)
 
     def _hear(self, verb: str, facts: Facts) -> None:
-        if verb == "job.failed" and facts.get("kind") == KIND:
+        if verb == "job.failed" and facts.get("kind") == _DELIVERY_KIND:
             self._nudged.set()
 
     def _run(self) -> None:

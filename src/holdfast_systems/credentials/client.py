@@ -18,9 +18,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Self
 
-from holdfast.base import Json, Secret, decode, encode, now_us
-from holdfast.delivery import BodyHmac, Reply, new_event_id
-from holdfast.delivery.outcome import read_reply
+from holdfast.base import CodecError, Json, Secret, decode, encode, now_us
+from holdfast.delivery import BodyHmac, Reply, new_event_id, read_reply
 from holdfast.guard import Link
 from holdfast.http import ANYWHERE, HttpClient, Timeouts
 from holdfast.http import Reply as HttpReply
@@ -120,7 +119,7 @@ def _prepared(event: Mapping[str, Json]) -> tuple[str, bytes]:
 
 
 def _read(reply: HttpReply) -> Any:
-    """What the engine answered.
+    """What the engine answered: its JSON, its text where that is no JSON, or None where it said nothing.
 
     Raises:
         Failure: it refused, by the same tables as durable deliveries.
@@ -128,4 +127,8 @@ def _read(reply: HttpReply) -> Any:
     failure = read_reply(Reply(reply.status, reply.headers, reply.body))
     if failure is not None:
         raise failure
-    return decode(reply.body) if reply.body else None
+    try:
+        return decode(reply.body) if reply.body else None
+    except CodecError:
+        # The event has arrived, which is what counts: an engine may say so in plain words.
+        return reply.body.decode("utf-8", "replace")

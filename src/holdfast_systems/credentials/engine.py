@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from holdfast.base import Secret, bus, now_us
+from holdfast.base import Secret, now_us
 from holdfast.catalog import Dialect, Failure
 from holdfast.delivery import BodyHmac, Incoming, Receiver
-from holdfast.guard.idempotency import Answer
+from holdfast.guard import Answer
 from holdfast.policy import Limited
 from holdfast.store import Store
 from holdfast_systems.credentials import payload
@@ -69,9 +69,7 @@ class Engine:
         if known is None:
             raise NOT_FOUND(platform=platform[:50])
         if known.networks and not within(address, known.networks):
-            if bus.listeners:
-                bus.tell("webhook.received", source=platform, event_id=None, code=FORBIDDEN.code, duration_s=0.0)
-            raise FORBIDDEN(platform=platform, address=str(address))
+            raise FORBIDDEN(platform=platform, address="an unknown address" if address is None else str(address))
         if self.settings.maintenance:
             raise SERVICE_UNAVAILABLE(retry_after_s=MAINTENANCE_S)
 

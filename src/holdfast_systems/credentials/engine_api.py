@@ -9,11 +9,13 @@ from contextvars import copy_context
 from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Query, Request, Response
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from holdfast.base import Secret
 from holdfast.catalog import Dialect, Fault
-from holdfast.guard.idempotency import Answer
-from holdfast.http import BodyRule, Edge
+from holdfast.guard import Answer
+from holdfast.http import BodyRule, ClientGone, Edge
 from holdfast.http.asgi import Application, Receive, Scope, Send
 from holdfast.http.operator import OperatorOnly
 from holdfast.store import Tx
@@ -29,6 +31,7 @@ from holdfast_systems.credentials.faults import (
 from holdfast_systems.credentials.fields import json_schema
 from holdfast_systems.credentials.network import address_of
 from holdfast_systems.credentials.pages import EnginePages, is_page
+from holdfast_systems.credentials.refusals import refusals_told, tell_refusal
 
 T = TypeVar("T")
 
@@ -59,14 +62,15 @@ def engine_application(engine: Engine, token: Secret) -> Application:
         asked = scope["type"] == "http" and is_page(below(scope))
         await (pages if asked else api)(scope, receive, send)
 
-    guarded = OperatorOnly(either, token, public=_is_public, dialect=Dialect.FLAT)
-    return Edge(
-        guarded,
+    edge = Edge(
+        OperatorOnly(either, token, public=lambda scope: _is_public(scope, api), dialect=Dialect.FLAT),
         catalog=CREDENTIALS,
         dialect=Dialect.FLAT,
         remap={"VALIDATION_ERROR": INVALID_PAYLOAD},
-        body=lambda scope: RAW if is_webhook(scope) else SMALL,
+        body=lambda scope: SMALL if is_page(below(scope)) else RAW,
+        on_failure=tell_refusal,
     )
+    return refusals_told(edge, lambda scope: _sender(scope, engine))
 
 
 def below(scope: Scope) -> str:
@@ -75,14 +79,26 @@ def below(scope: Scope) -> str:
     return path.removeprefix(scope.get("root_path", "")) or "/"
 
 
-def is_webhook(scope: Scope) -> bool:
-    """Whether the request is for a webhook, whatever its method."""
+def webhook_of(scope: Scope) -> str | None:
+    """The platform whose webhook the request is for, whatever its method; None when it is for something else."""
     parts = below(scope).split("/")
-    return len(parts) == 5 and parts[1:3] == ["v1", "platforms"] and parts[4] == "webhook"
+    is_webhook = len(parts) == 5 and parts[1:3] == ["v1", "platforms"] and parts[4] == "webhook"
+    return parts[3] if is_webhook else None
 
 
-def _is_public(scope: Scope) -> bool:
-    return scope["type"] == "http" and (is_webhook(scope) or is_page(below(scope)))
+def _sender(scope: Scope, engine: Engine) -> str | None:
+    """Who sends this webhook; None for strangers, whose names have no end."""
+    platform = webhook_of(scope) if scope["type"] == "http" and scope["method"] == "POST" else None
+    return platform if platform in engine.settings.platforms else None
+
+
+def _is_public(scope: Scope, api: FastAPI) -> bool:
+    """Also what is not there: a sender with a misspelt address is told so, and not to check its secret."""
+    if scope["type"] != "http":
+        return False
+    if webhook_of(scope) is not None or is_page(below(scope)):
+        return True
+    return all(route.matches(scope)[0] is Match.NONE for route in api.routes)
 
 
 def _add_webhook(api: FastAPI, engine: Engine, threads: ThreadPoolExecutor) -> None:
@@ -104,7 +120,10 @@ def _add_webhook(api: FastAPI, engine: Engine, threads: ThreadPoolExecutor) -> N
     async def webhook(platform: str, request: Request) -> Response:
         """Take one event of a platform; the same event again gets the same result."""
         engine.admit(platform, address_of(request.scope, engine.trusted_proxies))
-        body = await request.body()
+        try:
+            body = await request.body()
+        except ClientDisconnect:
+            raise ClientGone from None
         # In a copy of this context, so that whatever happens belongs to this request.
         work = copy_context().run
         receive = engine.receive

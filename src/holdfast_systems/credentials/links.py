@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
+from holdfast.catalog import Failure
+from holdfast.delivery import Outgoing, Reply
 from holdfast.guard import Link
-from holdfast.http import Reach, WebhookSender
+from holdfast.http import ANYWHERE, Reach, WebhookSender
+from holdfast.http.aside import aside
 from holdfast.policy import Backoff, Retry
 from holdfast_systems.credentials.settings import DELAYS_S, SenderSettings
 
 RETRY_AFTER_MAX_S = 3_600.0
+ADDRESS_REFUSED = "ADDRESS_REFUSED"
 
 
 def platform_to_engine(delays_s: tuple[float, ...] = DELAYS_S) -> Link:
@@ -26,10 +31,50 @@ def platform_to_engine(delays_s: tuple[float, ...] = DELAYS_S) -> Link:
     )
 
 
-def sender(settings: SenderSettings, *own: str) -> WebhookSender:
-    """What posts deliveries: to public addresses, and to those that the settings or our own URLs name."""
+class EngineSender:
+    """Posts deliveries: to public addresses, to those that the settings name, and to the engine wherever it is now.
+
+    The engine's address is decided by the process that started last, which may be another one than this: a worker that
+    knew only its own settings would refuse to call it, and every event would end as a dead letter.
+    """
+
+    keeps_time = True
+    """As `WebhookSender`, of which it is two."""
+
+    def __init__(self, reach: Reach, engine_url: Callable[[], str | None]) -> None:
+        """
+        Args:
+            engine_url: where the engine is, by our own configuration; it may block.
+        """
+        self._careful = WebhookSender(reach=reach)
+        self._own = WebhookSender(reach=ANYWHERE)
+        self._engine_url = engine_url
+        self._known: str | None = None
+        """The engine's address as it was when it was asked for last."""
+
+    async def __call__(self, request: Outgoing, /) -> Reply:
+        """Post the body, and return the reply.
+
+        Raises:
+            Failure: there was no reply, or the address is refused; the fault says why.
+        """
+        if request.url == self._known:
+            return await self._own(request)
+        try:
+            return await self._careful(request)
+        except Failure as failure:
+            if failure.code != ADDRESS_REFUSED:
+                raise
+            self._known = await aside(self._engine_url)
+            if request.url != self._known:
+                raise
+        return await self._own(request)
+
+
+def sender(settings: SenderSettings, *own: str, engine_url: Callable[[], str | None] = lambda: None) -> EngineSender:
+    """What posts deliveries; `own` are URLs of our own that the settings name."""
     targets = {target(url) for url in own if url}
-    return WebhookSender(reach=Reach(allowed=settings.allowed_targets | targets))
+    return EngineSender(Reach(allowed=settings.allowed_targets | targets), engine_url)
 
 
 def target(url: str) -> str:

@@ -39,6 +39,8 @@ def build(ground: Ground) -> System:
     half = _Half(ground, settings, secrets[PLATFORM][0]) if "platform" in settings.parts else None
     if half is not None:
         parts["platform"] = half.application
+        if "engine" not in settings.parts:
+            says.append(f"Events go to: {half.engine_url}")
     if "engine" in settings.parts:
         parts["engine"] = engine_application(Engine(ground.store, settings, secrets), ground.token)
         says.append(f"Credentials page: {ground.address}/engine/")
@@ -50,7 +52,7 @@ def build(ground: Ground) -> System:
         catalogs=[CREDENTIALS],
         parts=parts,
         handlers=None if half is None else half.handlers,
-        checks={} if half is None else {"dead_letters": Check(half.few_dead_letters, vital=False)},
+        checks={} if half is None else half.checks,
         says=says,
         start=nothing if half is None else half.start,
         stop=nothing if half is None else half.stop,
@@ -63,36 +65,46 @@ class _Half:
     def __init__(self, ground: Ground, settings: Settings, secret: Secret) -> None:
         own = f"{ground.address}/engine{WEBHOOK.format(platform=PLATFORM)}"
         self._settings = settings.sender
-        self._engine_url = settings.sender.engine_url or own
+        self._serves = ground.serves
+        self.engine_url = settings.sender.engine_url or own
         self._secret = secret
         self._jobs = Jobs(ground.store)
         self.platform = Platform(ground.store, self._jobs, settings.sender)
         self._alerts = Alerts(ground.store, self.platform.deliveries, ops=settings.sender.ops_url is not None)
-        urls = [url for url in (self._engine_url, settings.sender.ops_url) if url]
+        urls = [url for url in (self.engine_url, settings.sender.ops_url) if url]
         reach = Reach(allowed=settings.sender.allowed_targets | {target(url) for url in urls})
         self.application = platform_application(self.platform, ground.token, reach)
         self.handlers = Handlers()
         self.handlers.serve(self.platform.deliveries.queue(CONCURRENCY))
-        self.platform.deliveries.handlers(sender(settings.sender, *urls), self.handlers)
+        send = sender(settings.sender, *urls, engine_url=self.platform.engine_url)
+        self.platform.deliveries.handlers(send, self.handlers)
+        self.checks = {
+            "dead_letters": Check(lambda: self.platform.dead_count() <= DEAD_LETTERS_MAX, vital=False),
+            "endpoints": Check(self.platform.has_endpoint, vital=False),
+        }
 
     def start(self) -> None:
         """Events go to the engine, alerts to the operators."""
-        self.platform.come_home(self._engine_url, self._secret)
-        if self._settings.ops_url is not None:
-            self._tell_ops(self._settings.ops_url)
+        if self._serves:
+            self.platform.come_home(self.engine_url, self._secret)
+            if self._settings.ops_url is not None:
+                self._tell_ops(self._settings.ops_url)
         self._alerts.start()
 
     def stop(self) -> None:
         self._alerts.stop()
         self._jobs.close()
 
-    def few_dead_letters(self) -> bool:
-        return self.platform.dead_count() <= DEAD_LETTERS_MAX
-
     def _tell_ops(self, url: str) -> None:
+        """Alerts go to this address and no longer to one of an earlier start."""
         endpoints = self.platform.deliveries.endpoints
-        if not any(one.url == url and one.enabled for one in endpoints.list(tenant=OPS_TENANT)):
-            endpoints.add(url, tenant=OPS_TENANT, scheme=SCHEME)
+        held = [one for one in endpoints.list(tenant=OPS_TENANT) if one.enabled]
+        kept = next((one.id for one in held if one.url == url), None)
+        if kept is None:
+            kept = endpoints.add(url, tenant=OPS_TENANT, scheme=SCHEME).id
+        for one in held:
+            if one.id != kept:
+                endpoints.disable(one.id, reason="operators are told elsewhere")
 
 
 def _secrets(store: Store, settings: Settings) -> tuple[Mapping[str, Sequence[Secret]], bool]:

@@ -30,9 +30,11 @@ CONCURRENCY = 100
 """So many deliveries are under way at once, all of them to one endpoint if there is only one."""
 REPROCESSED = 10
 PAGE_ROWS_MAX = 200
+UNROUTED = "unrouted"
+"""The status of an event that no endpoint wanted when it was accepted."""
 EVENT_NOT_FOUND = CREDENTIALS["EVENT_NOT_FOUND"]
-HOME = "endpoint"
-"""The setting that says which endpoint is the engine of `make run`."""
+HOME, HOME_URL = "endpoint", "engine_url"
+"""The settings that say which endpoint is the engine's, and where the engine is: the last process to start decides."""
 
 _ID = re.compile(rf"[A-Za-z0-9_:-]{{1,{EVENT_ID_CHARS_MAX}}}\Z")
 _TYPE = re.compile(r"[a-z][a-z0-9_]{0,49}\Z")
@@ -73,6 +75,8 @@ class Platform:
     def accept(self, document: Json) -> dict[str, Any]:
         """Write the event down and let it be delivered; the same event again is the same answer.
 
+        Where no endpoint wants it, the answer says `unrouted`: it is on record, and goes nowhere.
+
         Raises:
             Failure: INVALID_PAYLOAD; EVENT_TOO_LARGE; EVENT_ID_TAKEN when its id says something else already.
         """
@@ -80,8 +84,10 @@ class Platform:
         # In one spelling, so that the same event is recognised however its JSON was written.
         spelt = canonical({**document, "event_id": event_id}).encode()
         payload = decode(spelt, bytes_max=len(spelt))
-        self.deliveries.publish(event_type, payload, id=event_id, tenant=TENANT)
-        return {"event_id": event_id, "event_type": event_type, "status": "accepted"}
+        published = self.deliveries.publish(event_type, payload, id=event_id, tenant=TENANT)
+        # A repeat is told to nobody anew: where the event went is known from the first time.
+        routed = published.endpoint_ids if published.created else self.history(event_id).deliveries
+        return {"event_id": event_id, "event_type": event_type, "status": "accepted" if routed else UNROUTED}
 
     def history(self, event_id: str) -> EventHistory:
         """Everything that happened to an event.
@@ -137,20 +143,35 @@ class Platform:
             "timeout_s": self.settings.timeout_s,
             "in_flight_max": CONCURRENCY,
         }
-        known = self.store.atomic(lambda tx: tx.row("credentials.setting", name=HOME), write=False)
-        if known is None:
-            made = endpoints.add(secret=secret, tenant=TENANT, scheme=SCHEME, **settings)
-            winner = self.store.atomic(lambda tx: tables.settle(tx, HOME, made.id))
-            if winner != made.id:
-                endpoints.disable(made.id, reason="another process has added the same one")
-            known = (winner,)
-        held = endpoints.show(known[0])
+        # Written before the endpoint has it: a worker must never meet an address that it would refuse.
+        self.store.atomic(lambda tx: tables.put(tx, HOME_URL, url))
+        held = endpoints.show(self._setting(HOME) or self._make_home(secret, settings))
         if any(getattr(held, name) != value for name, value in settings.items()):
             held = endpoints.update(held.id, **settings)
         if secret not in [one.secret for one in held.secrets][:1]:
             endpoints.rotate_secret(held.id, secret=secret, overlap_s=0)
         self._leave_strays(held.id, url)
         return held.id
+
+    def engine_url(self) -> str | None:
+        """Where the engine is, as the process says that started last; None before any did."""
+        return self._setting(HOME_URL)
+
+    def has_endpoint(self) -> bool:
+        """Whether events go anywhere at all."""
+        return any(one.enabled for one in self.deliveries.endpoints.list(tenant=TENANT, count=PAGE_ROWS_MAX))
+
+    def _make_home(self, secret: Secret, settings: dict[str, Any]) -> str:
+        """The id of the engine's endpoint: a new one, unless another process is quicker."""
+        endpoints = self.deliveries.endpoints
+        made = endpoints.add(secret=secret, tenant=TENANT, scheme=SCHEME, **settings)
+        winner = self.store.atomic(lambda tx: tables.settle(tx, HOME, made.id))
+        if winner != made.id:
+            endpoints.disable(made.id, reason="another process has added the same one")
+        return winner
+
+    def _setting(self, name: str) -> str | None:
+        return self.store.atomic(lambda tx: tables.setting(tx, name), write=False)
 
     def _leave_strays(self, home: str, url: str) -> None:
         """A process that died while it added the endpoint left one behind that nobody knows."""

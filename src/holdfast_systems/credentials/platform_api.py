@@ -10,30 +10,40 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.base import Secret, utc_text
 from holdfast.catalog import Dialect
-from holdfast.delivery import Delivery, Endpoint
-from holdfast.delivery.publishing import EVENT_BYTES_MAX
-from holdfast.http import BodyRule, Edge, Reach
-from holdfast.http.asgi import Application
+from holdfast.delivery import EVENT_BYTES_MAX, Delivery, Endpoint
+from holdfast.http import BodyRule, Edge, Reach, checked
+from holdfast.http.asgi import Application, Scope, header
 from holdfast.http.operator import OperatorOnly
-from holdfast.http.ssrf import checked
 from holdfast_systems.credentials import alerts
 from holdfast_systems.credentials.faults import CREDENTIALS, INVALID_PAYLOAD
-from holdfast_systems.credentials.platform import CONCURRENCY, PAGE_ROWS_MAX, REPROCESSED, SCHEME, TENANT, Platform
+from holdfast_systems.credentials.platform import (
+    CONCURRENCY,
+    PAGE_ROWS_MAX,
+    REPROCESSED,
+    SCHEME,
+    TENANT,
+    UNROUTED,
+    Platform,
+)
 
 ROOM_BYTES = 4_096
 """Spaces and an id may be added on the way; what is stored is counted again."""
 ATTEMPT_VERBS: Mapping[str, str] = {"finished": "delivered", "retried": "retried", "failed": "failed"}
 
 Count = Annotated[int, Query(ge=1, le=PAGE_ROWS_MAX)]
-Id = Annotated[str, Field(max_length=100, pattern=r"^[^\x00]*$")]
+# No database keeps that sign in a text.
+NO_NUL = r"^[^\x00]*$"
+Id = Annotated[str, Field(max_length=100, pattern=NO_NUL)]
+BODY = BodyRule(bytes_max=EVENT_BYTES_MAX + ROOM_BYTES)
+JSON = "application/json"
 
 
 class NewEndpoint(BaseModel):
     """Where events are to go."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     url: str = Field(max_length=2_000)
-    secret: str | None = Field(None, min_length=1, max_length=1_000)
+    secret: str | None = Field(None, min_length=1, max_length=1_000, pattern=NO_NUL)
     """Without one, one is made; the answer tells it, once."""
     event_types: list[str] = Field(default_factory=list, max_length=100)
 
@@ -41,7 +51,7 @@ class NewEndpoint(BaseModel):
 class EndpointChange(BaseModel):
     """What is to be different."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     url: str | None = Field(None, max_length=2_000)
     event_types: list[str] | None = Field(None, max_length=100)
 
@@ -49,7 +59,7 @@ class EndpointChange(BaseModel):
 class Reprocess(BaseModel):
     """Which dead letters are to be sent again."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     limit: int = Field(REPROCESSED, ge=1, le=PAGE_ROWS_MAX)
     event_id: Id | None = None
 
@@ -61,10 +71,20 @@ def platform_application(platform: Platform, token: Secret, reach: Reach) -> App
     _add_dead_letters(api, platform)
     _add_endpoints(api, platform, reach)
     guarded = OperatorOnly(api, token, dialect=Dialect.FLAT)
-    body = BodyRule(bytes_max=EVENT_BYTES_MAX + ROOM_BYTES)
     return Edge(
-        guarded, catalog=CREDENTIALS, dialect=Dialect.FLAT, remap={"VALIDATION_ERROR": INVALID_PAYLOAD}, body=body
+        guarded, catalog=CREDENTIALS, dialect=Dialect.FLAT, remap={"VALIDATION_ERROR": INVALID_PAYLOAD}, body=_body
     )
+
+
+def _body(scope: Scope) -> BodyRule:
+    """The rule of every body here.
+
+    Raises:
+        Failure: UNSUPPORTED_MEDIA_TYPE when it does not say that it is JSON, which it would not be read as.
+    """
+    if header(scope, "content-type").partition(";")[0].strip().lower() != JSON:
+        raise CREDENTIALS["UNSUPPORTED_MEDIA_TYPE"](supported=[JSON])
+    return BODY
 
 
 def _add_events(api: FastAPI, platform: Platform) -> None:
@@ -162,16 +182,20 @@ def _add_endpoint_deeds(api: FastAPI, platform: Platform, own: Callable[[str], E
 
     @api.post("/v1/endpoints/{endpoint_id}/enable")
     def enable(endpoint_id: Id) -> dict[str, Any]:
-        """Send again; what it missed is among the dead letters."""
+        """Send again. What was under way is among the dead letters; what was accepted since then went nowhere."""
         own(endpoint_id)
         endpoints.enable(endpoint_id)
         return _endpoint(endpoints.show(endpoint_id))
 
     @api.post("/v1/endpoints/{endpoint_id}/rotate-secret")
     def rotate(endpoint_id: Id) -> dict[str, Any]:
-        """Sign with a new secret from now on. The receiver has to know it, and accepts the old one besides."""
+        """Sign with a new secret from now on, which the receiver has to know besides the old one.
+
+        The engine's own endpoint has the secret of the settings again after the next start.
+        """
         own(endpoint_id)
-        return {"endpoint_id": endpoint_id, "secret": endpoints.rotate_secret(endpoint_id).reveal()}
+        # The header has room for one signature: to keep the old secret in force here would serve nobody.
+        return {"endpoint_id": endpoint_id, "secret": endpoints.rotate_secret(endpoint_id, overlap_s=0).reveal()}
 
 
 def _own(endpoint: Endpoint) -> Endpoint:
@@ -201,7 +225,7 @@ def _status(deliveries: Any) -> str:
         return "failed"
     if states & {"queued", "processing"}:
         return "pending"
-    return "delivered" if deliveries else "unrouted"
+    return "delivered" if deliveries else UNROUTED
 
 
 def _delivery(delivery: Delivery) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.base import Secret
+from holdfast.delivery import SECRETS_MAX
 from holdfast.policy import RateLimit
 from holdfast_systems.credentials.network import Network
 
@@ -78,14 +79,14 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     """
     from dataclasses import replace
 
-    from holdfast_systems.credentials.settings_file import read_file, read_url
+    from holdfast_systems.credentials.settings_file import read_file, read_secrets, read_url
 
     path = environment.get(FILE_VARIABLE)
     settings = read_file(Path(path)) if path else Settings()
     given = environment.get(SECRET_VARIABLE)
     if given:
-        settings = _with_secret(settings, Secret(given))
-    parts = tuple(part.strip() for part in environment.get(PARTS_VARIABLE, ",".join(settings.parts)).split(","))
+        settings = _with_secret(settings, *read_secrets(SECRET_VARIABLE, "", [given]))
+    parts = tuple(part.strip() for part in (environment.get(PARTS_VARIABLE) or ",".join(settings.parts)).split(","))
     for part in parts:
         if part not in PARTS:
             raise SettingsInvalid(PARTS_VARIABLE, "", f"{part!r} is none of {', '.join(PARTS)}")
@@ -104,8 +105,10 @@ def _with_secret(settings: Settings, secret: Secret) -> Settings:
     from dataclasses import replace
 
     known = settings.platforms.get(PLATFORM, PlatformSettings())
-    others = tuple(held for held in known.secrets if held != secret)
-    return replace(settings, platforms={**settings.platforms, PLATFORM: replace(known, secrets=(secret, *others))})
+    secrets = (secret, *(held for held in known.secrets if held != secret))
+    if len(secrets) > SECRETS_MAX:
+        raise SettingsInvalid(SECRET_VARIABLE, "", f"is one more than {SECRETS_MAX} with those in the settings file")
+    return replace(settings, platforms={**settings.platforms, PLATFORM: replace(known, secrets=secrets)})
 
 
 def _switch(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_network
 from math import isfinite
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from holdfast.base import Secret
-from holdfast.delivery.signing import SECRETS_MAX
+from holdfast.delivery import SECRETS_MAX
 from holdfast.policy import RateLimit
 from holdfast_systems.credentials.network import Network
 from holdfast_systems.credentials.settings import (
@@ -76,6 +76,20 @@ def read_url(where: str, key: str, given: str | None) -> str | None:
     return given
 
 
+def read_secrets(where: str, key: str, given: Sequence[str]) -> tuple[Secret, ...]:
+    """Secrets that can sign, and that a database can keep.
+
+    Raises:
+        SettingsInvalid: one cannot, or there are more than can be in force; what it is, is not told.
+    """
+    if len(given) > SECRETS_MAX:
+        raise SettingsInvalid(where, key, f"has more than {SECRETS_MAX} entries")
+    for text in given:
+        if "\0" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
+            raise SettingsInvalid(where, key, "holds a NUL, or bytes that are no UTF-8")
+    return tuple(Secret(text) for text in given)
+
+
 def _parsed(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
@@ -96,9 +110,8 @@ def _platform(named: _Table, name: str) -> PlatformSettings:
     if not _NAME.match(name):
         raise named.wrong(name, "is no name: a-z, 0-9, dash and underscore, at most 50")
     table = named.table(name)
-    secrets = tuple(Secret(one) for one in table.texts("secrets", "is a list of texts that are not empty"))
-    if len(secrets) > SECRETS_MAX:
-        raise table.wrong("secrets", f"has more than {SECRETS_MAX} entries")
+    texts = table.texts("secrets", "is a list of texts that are not empty")
+    secrets = read_secrets(table.where, table.name("secrets"), texts)
     if not secrets and name != PLATFORM:
         raise table.wrong("secrets", "is needed: without one nobody can send")
     networks = table.networks("networks")
@@ -173,9 +186,12 @@ class _Table:
         found = []
         for text in self.texts(key, "is a list of networks such as ['203.0.113.0/24']"):
             try:
-                found.append(ip_network(text))
+                network = ip_network(text)
             except ValueError as wrong:
                 raise self.wrong(key, str(wrong)) from None
+            if network.version == 6 and network.network_address.ipv4_mapped is not None:
+                raise self.wrong(key, f"{text} would never fit: IPv4 addresses are compared as such, write it so")
+            found.append(network)
         return tuple(found)
 
     def end(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.base import Json
 from holdfast.store import Store, Tx
-from holdfast.worker.combiner import Combiner
+from holdfast.worker import Combiner
 from holdfast_systems.credentials import tables
 from holdfast_systems.credentials.model import NOTHING, Event, EventType, Heard, Status, said_by, vouch, worth
 

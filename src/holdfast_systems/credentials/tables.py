@@ -23,12 +23,23 @@ def prepare(store: Store) -> None:
     store.load(PACKAGE)
 
 
+def setting(tx: Tx, name: str) -> str | None:
+    """The value that counts for all processes; None when nobody has said one."""
+    found = tx.row("credentials.setting", name=name)
+    return None if found is None else str(found[0])
+
+
 def settle(tx: Tx, name: str, value: str) -> str:
     """The value that counts for all processes: this one, unless somebody was first."""
     tx.run("credentials.settle", name=name, value=value)
-    found = tx.row("credentials.setting", name=name)
+    found = setting(tx, name)
     assert found is not None
-    return str(found[0])
+    return found
+
+
+def put(tx: Tx, name: str, value: str) -> None:
+    """Let this value count for all processes from now on."""
+    tx.run("credentials.set", name=name, value=value)
 
 
 def begin(tx: Tx, event: Event) -> bool:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from importlib import resources
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs
 
 from holdfast.base import Secret
+from holdfast.delivery import Endpoints
 from holdfast.http.asgi import Receive, Reply, Scope, Send, give
 from holdfast.http.aside import aside
 from holdfast.store import Tx
 from holdfast_systems.credentials import tables
-from holdfast_systems.credentials.faults import MEMBER_NOT_FOUND, NOT_FOUND
+from holdfast_systems.credentials.faults import NOT_FOUND
 from holdfast_systems.credentials.pages import views
 from holdfast_systems.credentials.pages.session import Session, set_cookie
 from holdfast_systems.credentials.platform import TENANT
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 LATEST = 10
 ROWS = 50
+FIELDS_MAX = 10
 PERSON = "/people/"
 
 # As all pages here, but with one form that is sent to ourselves.
@@ -39,6 +41,7 @@ class EnginePages:
 
     def __init__(self, engine: Engine, token: Secret) -> None:
         self._engine = engine
+        self._endpoints = Endpoints(engine.store, {})  # only read: no scheme is needed
         self._session = Session(token)
         self._style = resources.files(__package__).joinpath("style.css").read_bytes()
 
@@ -48,21 +51,24 @@ class EnginePages:
         if path == "/sign-in" and method == "POST":
             return await give(await self._sign_in(scope, receive), send, head=False)
         if path == "/sign-out" and method == "POST":
-            return await give(_moved("./", set_cookie("", scope, seconds=0)), send, head=False)
-        if method not in {"GET", "HEAD"} or not is_page(path) or path in {"/sign-in", "/sign-out"}:
+            return await give(_moved(set_cookie("", scope, seconds=0)), send, head=False)
+        if method not in {"GET", "HEAD"}:
             raise NOT_FOUND()
         return await give(await self._page(scope, path), send, head=method == "HEAD")
 
     async def _page(self, scope: Scope, path: str) -> Reply:
+        if path in {"/sign-in", "/sign-out"}:
+            return _moved()  # somebody loads again what a form led to
         if path == "/style.css":
             return Reply(body=self._style, content_type="text/css; charset=utf-8")
         if not self._session.holds(scope):
             return _html(views.sign_in(_root(path)), status=200 if path == "/" else 401)
         if path == "/":
-            asked = parse_qs(scope.get("query_string", b"").decode("latin-1"), max_num_fields=10)
-            return _html(await aside(lambda: self._overview(asked.get("platform", [""])[0])))
+            wanted = _field(scope.get("query_string", b""), "platform")
+            return _html(await aside(lambda: self._overview(wanted)))
         platform, _, user_id = path.removeprefix(PERSON).partition("/")
-        return _html(await aside(lambda: self._person(platform, unquote(user_id))))
+        page = await aside(lambda: self._person(platform, user_id))
+        return _html(views.nobody(_root(path)), status=404) if page is None else _html(page)
 
     async def _sign_in(self, scope: Scope, receive: Receive) -> Reply:
         body = b""
@@ -71,15 +77,16 @@ class EnginePages:
             message = await receive()
             body += message.get("body", b"")
             more = message.get("more_body", False)
-        given = parse_qs(body.decode("latin-1"), max_num_fields=10).get("token", [""])[0]
-        cookie = self._session.begin(given.strip())
+        cookie = self._session.begin(_field(body, "token").strip())
         if cookie is None:
             return _html(views.sign_in("", wrong=True), status=401)
-        return _moved("./", set_cookie(cookie, scope))
+        return _moved(set_cookie(cookie, scope))
 
     def _overview(self, wanted: str) -> str:
         names = self._engine.platforms
         platform = wanted if wanted in names else names[0]
+
+        health = self._health()
 
         def phase(tx: Tx) -> str:
             return views.overview(
@@ -88,32 +95,34 @@ class EnginePages:
                 totals=tables.totals(tx, platform),
                 members=tables.members(tx, platform, count=ROWS),
                 latest=tables.latest(tx, platform, count=LATEST),
-                health=_health(tx),
+                health=health,
             )
 
         return self._engine.store.atomic(phase, write=False)
 
-    def _person(self, platform: str, user_id: str) -> str:
-        known = platform in self._engine.platforms and "\0" not in user_id
+    def _person(self, platform: str, user_id: str) -> str | None:
+        if platform not in self._engine.platforms or "\0" in user_id:
+            return None
+        found = self._engine.store.atomic(lambda tx: tables.member(tx, platform, user_id), write=False)
+        return None if found is None else views.person(platform, found, self._health())
 
-        def phase(tx: Tx) -> str | None:
-            found = tables.member(tx, platform, user_id) if known else None
-            return None if found is None else views.person(platform, found, _health(tx))
-
-        page = self._engine.store.atomic(phase, write=False)
-        if page is None:
-            raise MEMBER_NOT_FOUND(user_id=user_id[:200])
-        return page
+    def _health(self) -> str:
+        # Two are enough to know that there is not just one.
+        return views.health_of([one.id for one in self._endpoints.list(tenant=TENANT, count=2)])
 
 
-def _health(tx: Tx) -> str:
-    # Two are enough to know that there is not just one.
-    return views.health_of([row[0] for row in tx.rows("delivery.endpoints", after="", tenant=TENANT, count=2)])
+def _field(form: bytes, name: str) -> str:
+    """One field of a form; empty where it is not there, or where this is no form of ours."""
+    try:
+        return parse_qs(form.decode("latin-1"), max_num_fields=FIELDS_MAX).get(name, [""])[0]
+    except ValueError:
+        return ""
 
 
 def _root(path: str) -> str:
     """The way up from a page, so that its links hold wherever the system stands."""
-    return "../" * (path.count("/") - 1)
+    # The path is decoded: from the third one on, a slash is part of a user's id and no step of the browser's.
+    return "../" * min(path.count("/") - 1, 2)
 
 
 def _html(page: str, *, status: int = 200) -> Reply:
@@ -121,5 +130,7 @@ def _html(page: str, *, status: int = 200) -> Reply:
     return Reply(body=page.encode(), status=status, headers=headers)
 
 
-def _moved(place: str, cookie: str) -> Reply:
-    return Reply(body=b"", status=303, headers={"location": place, "set-cookie": cookie, "cache-control": "no-store"})
+def _moved(cookie: str | None = None) -> Reply:
+    """To the front page; with a cookie, signed in or out."""
+    told = {} if cookie is None else {"set-cookie": cookie}
+    return Reply(body=b"", status=303, headers={"location": "./", "cache-control": "no-store", **told})

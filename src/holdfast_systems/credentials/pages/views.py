@@ -117,6 +117,12 @@ def person(platform: str, found: Mapping[str, Any], health: str) -> str:
     )
 
 
+def nobody(root: str) -> str:
+    """There is no such person."""
+    lead = element("p", "Nothing is known of this user: no event of theirs has arrived.", class_="lead")
+    return _page("Not found", root, element("h1", "Not found"), lead, element("a", "Everybody", href=root))
+
+
 def _members(platform: str, members: Sequence[Mapping[str, Any]]) -> Markup:
     rows = []
     for one in members:

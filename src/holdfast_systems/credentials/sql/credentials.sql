@@ -128,5 +128,6 @@ SELECT (SELECT count(*) FROM credentials_processed_event WHERE platform = :platf
        (SELECT count(*) FROM credentials_statement WHERE platform = :platform AND applied_us IS NULL);
 
 -- name: latest
+-- By the index of times: SQLite would rather read and sort everything that the platform ever sent.
 SELECT event_id, event_type, processed_us, result FROM credentials_processed_event
- WHERE platform = :platform ORDER BY processed_us DESC, event_id LIMIT :count;
+ WHERE /* sqlite: + */ platform = :platform ORDER BY processed_us DESC, event_id LIMIT :count;

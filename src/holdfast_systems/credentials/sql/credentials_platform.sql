@@ -1,4 +1,6 @@
 -- The platform: its dead letters as events, the oldest first, and the alerts about them.
+-- The core's own list begins with the newest and does not know whose events they are: so its tables are read here, and
+-- written by nobody but the core.
 
 -- name: dead
 -- Of the endpoints of one tenant; the position behind which to go on is a time and an id.

@@ -94,6 +94,34 @@ def test_a_refused_connection_is_tried_again() -> None:
     assert len(time.waits_s) == 4
 
 
+def test_a_connection_that_is_not_secure_is_not_tried_again(receiver: Receiver) -> None:
+    secure = receiver.url.replace("http:", "https:")
+    with Sender(secure, secret=SECRET) as sender, instant() as time, pytest.raises(Failure) as caught:
+        sender.send(created())
+    assert (caught.value.code, time.waits_s) == ("TLS_ERROR", [])
+
+
+def test_a_receiver_that_is_silent_is_tried_again_when_the_time_of_an_attempt_is_over() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        with Sender(url, secret=SECRET, delays_s=(0.0,), timeout_s=0.05) as sender, pytest.raises(Failure) as caught:
+            sender.send(created())
+        silent.setblocking(False)
+        tried = [silent.accept()[0] for _ in range(2)]
+    for connection in tried:
+        connection.close()
+    assert caught.value.code == "NETWORK_TIMEOUT"
+
+
+@pytest.mark.parametrize(("said", "told"), [(b"OK", "OK"), (b"", None), (b"\xff", "\ufffd"), (b"[1]", [1])])
+def test_an_event_that_has_arrived_is_no_failure_however_that_is_said(
+    receiver: Receiver, sender: Sender, said: bytes, told: object
+) -> None:
+    receiver.always = Say(200, said)
+    assert sender.send(created()) == told
+    assert len(receiver.got) == 1
+
+
 async def test_it_sends_on_an_event_loop_too(receiver: Receiver) -> None:
     receiver.answers.append(Say(500))
     async with Sender(receiver.url, secret=SECRET, delays_s=(0.0,)) as sender:

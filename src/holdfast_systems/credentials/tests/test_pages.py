@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -29,14 +31,13 @@ def fill(live: Live) -> None:
         for number in range(3 - place):
             made = created(f"evt_{user}_{number}", f"contrib_{user}_{number}", user=user)
             made["actor"]["username"] = name
-            made["subject"]["title"] = ("Planted 200 seedlings", "Led a workshop", "Brought rice to the warehouse")[
-                number
-            ]
+            made["subject"]["title"] = TITLES[number]
             live.send(made)
             live.send(evidence(f"evt_{user}_{number}_e", f"contrib_{user}_{number}"))
     live.send(about("contribution_verified", "evt_verified", "contrib_ibu_nurni_0"))
     live.send(about("contribution_rejected", "evt_rejected", "contrib_budi_1"))
     live.send(vouch("evt_vouch", "siti", "strong"))
+    live.send(created("evt_long", "contrib_long", user="W" * 200))
     live.send(evidence("evt_early", "contrib_not_there_yet"))
 
 
@@ -71,12 +72,50 @@ def test_text_of_users_is_shown_and_never_run(live: Live) -> None:
     made = created("evt_1", user="<b>u</b>")
     made["actor"]["username"] = "<script>alert(1)</script>"
     live.send(made)
-    cookie = live.http.post("/engine/sign-in", data={"token": TOKEN}).headers["set-cookie"].partition(";")[0]
-    page = live.http.get("/engine/", headers={"cookie": cookie}).text
+    cookie = signed_in(live)
+    page = live.http.get("/engine/", headers=cookie).text
     assert "<script>" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     link = page.partition('href="people/')[2].partition('"')[0]
-    assert live.http.get(f"/engine/people/{link}", headers={"cookie": cookie}).status_code == 200
+    assert live.http.get(f"/engine/people/{link}", headers=cookie).status_code == 200
+
+
+def signed_in(live: Live) -> dict[str, str]:
+    reply = live.http.post("/engine/sign-in", data={"token": TOKEN})
+    return {"cookie": reply.headers["set-cookie"].partition(";")[0]}
+
+
+def test_each_person_has_a_page_of_their_own_whatever_their_id(live: Live) -> None:
+    ids = ("a/b", "100%", "%2e", "100%25", "x?y#z", "é☃")
+    for place, user in enumerate(ids):
+        live.send(created(f"evt_{place}", user=user))
+    cookie = signed_in(live)
+    page = live.http.get("/engine/", headers=cookie).text
+    for link in re.findall(r'href="(people/[^"]+)"', page):
+        shown = live.http.get(f"/engine/{unescape(link)}", headers=cookie).text
+        assert f"<h1>{escape(unquote(link.rpartition('/')[2]))}</h1>" in shown
+    assert page.count('href="people/') == len(ids)
+
+
+def test_somebody_who_is_not_known_gets_a_page_that_says_so(live: Live) -> None:
+    for path in ("gotong_royong/nobody", "nowhere/user123", "gotong_royong/a%2Fb", "x"):
+        reply = live.http.get(f"/engine/people/{path}", headers=signed_in(live))
+        assert (reply.status_code, "Nothing is known of this user" in reply.text) == (404, True)
+        assert f'href="{"../" * path.count("/")}../style.css"' in reply.text
+
+
+def test_no_form_and_no_address_breaks_the_page(live: Live) -> None:
+    many = "&".join(f"f{number}=1" for number in range(50))
+    kind = {"content-type": "application/x-www-form-urlencoded"}
+    assert live.http.post("/engine/sign-in", content=many, headers=kind).status_code == 401
+    assert live.http.post("/engine/sign-in", content=b"token=%ff\xff", headers=kind).status_code == 401
+    assert live.http.get(f"/engine/?{many}", headers=signed_in(live)).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["sign-in", "sign-out"])
+def test_loading_again_what_a_form_led_to_leads_to_the_front_page(live: Live, path: str) -> None:
+    reply = live.http.get(f"/engine/{path}")
+    assert (reply.status_code, reply.headers["location"], "set-cookie" in reply.headers) == (303, "./", False)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: the page was NOT looked at in a browser")
@@ -98,7 +137,9 @@ def test_a_person_signs_in_and_reads_the_page_on_a_phone_in_the_dark(tmp_path: P
             page.get_by_role("button", name="Sign in").click()
             page.get_by_role("heading", name="Credentials").wait_for()
             assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
-            assert page.get_by_role("row", name="Ibu Nurni").get_by_text("205").is_visible()
+            number = page.get_by_role("row", name="Ibu Nurni").get_by_text("205")
+            assert number.is_visible()
+            assert number.evaluate("cell => cell.getClientRects().length && cell.offsetHeight") < 45  # on one line
             page.screenshot(path=str(tmp_path / f"{name}.png"), full_page=True)
             page.get_by_role("link", name="Ibu Nurni").click()
             page.get_by_role("heading", name="Ibu Nurni").wait_for()
@@ -116,15 +157,13 @@ def test_several_platforms_are_chosen_between(store: Store, tmp_path: Path) -> N
 
     text = '[platforms.other]\nsecrets = ["x"]\n'
     with called(store, tmp_path, environment=settings_file(tmp_path, text)) as live:
-        cookie = live.http.post("/engine/sign-in", data={"token": TOKEN}).headers["set-cookie"].partition(";")[0]
-        page = live.http.get("/engine/?platform=other", headers={"cookie": cookie}).text
+        page = live.http.get("/engine/?platform=other", headers=signed_in(live)).text
     assert 'href="./?platform=other" aria-current="page"' in page
 
 
 def health_link(live: Live) -> str:
     """Where the page's link leads."""
-    cookie = live.http.post("/engine/sign-in", data={"token": TOKEN}).headers["set-cookie"].partition(";")[0]
-    page = live.http.get("/engine/", headers={"cookie": cookie}).text
+    page = live.http.get("/engine/", headers=signed_in(live)).text
     return unescape(page.partition('href="/console/')[2].partition('"')[0])
 
 

@@ -99,19 +99,7 @@ RULES = [
     (PHOTO, "proof.timestamp", ..., "INVALID_PAYLOAD", "proof.timestamp", "required"),
     (PHOTO, "proof.timestamp", TOO_OLD, "INVALID_TIMESTAMP", "proof.timestamp", "exceeds_max_age"),
     (PHOTO, "proof.timestamp", utc_text(NOW_US + 301 * SECOND_US), "INVALID_TIMESTAMP", "proof.timestamp", "in_future"),
-    *(
-        (PHOTO, "proof.timestamp", wrong, "INVALID_TIMESTAMP", "proof.timestamp", "format")
-        for wrong in (
-            "2026-02-01",
-            "02/09/2026",
-            "2026-02-01T09:40:00",
-            "2026-13-01T00:00:00Z",
-            1_644_408_600,
-            "",
-            "٢٠٢٦-02-01T00:00:00Z",
-            "0001-01-01T00:00:00+23:59",
-        )
-    ),
+    *((PHOTO, "proof.timestamp", wrong, "INVALID_TIMESTAMP", "proof.timestamp", "format") for wrong in NO_TIMES),
     # media hash
     (PHOTO, "proof.media_hash", ..., "INVALID_PAYLOAD", "proof.media_hash", "required"),
     *(

@@ -74,10 +74,13 @@ def test_the_environment_wins_and_its_secret_is_the_newest(tmp_path: Path) -> No
         ("limit = 1", "limit: is nothing that can be set here"),
         ("[platforms.x]", "platforms.x.secrets: is needed: without one nobody can send"),
         ("[platforms.x]\nsecrets = ['']", "platforms.x.secrets: is a list of texts that are not empty"),
+        ('[platforms.x]\nsecrets = ["a\\u0000"]', "platforms.x.secrets: holds a NUL, or bytes that are no UTF-8"),
+        (f"[platforms.x]\nsecrets = {['s'] * 17}", "platforms.x.secrets: has more than 16 entries"),
         ("[platforms.'a b']\nsecrets = ['s']", "platforms.a b: is no name: a-z, 0-9, dash and underscore, at most 50"),
         ("[platforms.x]\nsecrets = ['s']\nlimit = 0", "platforms.x.limit: is no number above 0 and up to 1e+06"),
         ("[platforms.x]\nsecrets = ['s']\nlimit = 1.5", "platforms.x.limit: is a whole number"),
         ("[platforms.x]\nsecrets = ['s']\nnetworks = ['10.0.0.1/8']", "10.0.0.1/8 has host bits set"),
+        ("trusted_proxies = ['::ffff:10.0.0.0/104']", "trusted_proxies: ::ffff:10.0.0.0/104 would never fit"),
         ("[platforms.x]\nsecrets = ['s']\nnetwork = []", "platforms.x.network: is nothing that can be set here"),
         ("platforms = 3", "platforms: is no table"),
         ("maintenance = 1", "maintenance: is neither true nor false"),
@@ -104,8 +107,30 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("variable", "text"),
-    [("PARTS", "engine,gateway"), ("MAINTENANCE", "perhaps"), ("ENGINE_URL", "ftp://x"), ("OPS_URL", "//x")],
+    [
+        ("PARTS", "engine,gateway"),
+        ("MAINTENANCE", "perhaps"),
+        ("ENGINE_URL", "ftp://x"),
+        ("OPS_URL", "//x"),
+        ("SECRET", "\udcff"),
+    ],
 )
 def test_a_wrong_variable_is_refused_by_name(variable: str, text: str) -> None:
     with pytest.raises(SettingsInvalid, match=f"HOLDFAST_CREDENTIALS_{variable}: "):
         read_settings({f"HOLDFAST_CREDENTIALS_{variable}": text})
+
+
+def test_a_variable_that_is_empty_is_one_that_is_not_set(tmp_path: Path) -> None:
+    names = ("PARTS", "MAINTENANCE", "ENGINE_URL", "OPS_URL", "SECRET", "SETTINGS")
+    assert read_settings({f"HOLDFAST_CREDENTIALS_{name}": "" for name in names}) == read_settings({})
+
+
+def test_the_environment_s_secret_is_not_one_too_many(tmp_path: Path) -> None:
+    listed = [f"s{number}" for number in range(16)]
+    environment = settings_file(tmp_path, f"[platforms.gotong_royong]\nsecrets = {listed}")
+    assert (
+        len(read_settings({**environment, "HOLDFAST_CREDENTIALS_SECRET": "s7"}).platforms["gotong_royong"].secrets)
+        == 16
+    )
+    with pytest.raises(SettingsInvalid, match="HOLDFAST_CREDENTIALS_SECRET: is one more than 16"):
+        read_settings({**environment, "HOLDFAST_CREDENTIALS_SECRET": "another"})
