@@ -25,6 +25,7 @@ from holdfast.store import Store
 from holdfast_systems.conversion.conversions import PAGE_ROWS, Conversions
 from holdfast_systems.conversion.faults import CONVERSION_FAULTS, too_large
 from holdfast_systems.conversion.live import Live
+from holdfast_systems.conversion.model import disposition
 from holdfast_systems.conversion.session import OWNER_KEY
 from holdfast_systems.conversion.settings import Settings
 from holdfast_systems.conversion.uploads import FORM_BYTES_MAX, Refused, receive
@@ -167,7 +168,7 @@ def _jobs(app: FastAPI, conversions: Conversions, live: Live, patient: Patient) 
         headers = {
             **DATA_HEADERS,
             "content-length": str(stream.entry.bytes),
-            "content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
+            "content-disposition": disposition(name),
             "content-security-policy": "default-src 'none'; sandbox",
         }
         return StreamingResponse(_pieces(stream), media_type="application/xml", headers=headers)

@@ -50,7 +50,7 @@ class Conversions:
             Failure: IO_ERROR when the file cannot be stored; the owner's list shows it as failed.
         """
         with received.file:
-            twin = self._store.atomic(lambda tx: tables.twin_of(tx, owner, received.twin_key), repeatable=True)
+            twin = self._twin(owner, received.twin_key)
             if twin is not None:
                 return self.show(owner, twin), False
             upload_id = new_id()
@@ -162,6 +162,24 @@ class Conversions:
         if record["owner"] != owner:
             raise FORBIDDEN()
         return record
+
+    def _twin(self, owner: str, key: str) -> str | None:
+        """The upload that makes another one needless; one whose XML was lost keeps nobody out."""
+        twin = self._store.atomic(lambda tx: tables.twin_of(tx, owner, key), repeatable=True)
+        if twin is None or not self._is_lost(twin):
+            return twin
+        self._store.single("conversion.give_way", repeatable=True, id=twin)
+        return None
+
+    def _is_lost(self, upload_id: str) -> bool:
+        """Whether it is complete and its XML is not there; a storage that does not answer has lost nothing yet."""
+        record = self._store.atomic(lambda tx: tables.find(tx, upload_id), write=False)
+        if record is None or record["state"] != "complete":
+            return False
+        try:
+            return not self._artifacts.exists(result_name(upload_id))
+        except Failure:
+            return False
 
     def _view(self, record: Mapping[str, Any]) -> dict[str, Json]:
         return view(record, attempts_max=self._settings.retry_max_attempts)

@@ -112,11 +112,6 @@ UNKNOWN = _fault(
 )
 
 
-def spared(fault: Fault) -> Fault:
-    """The same fault for a failure on our own side of the gateway: the gateway's breaker must not count it."""
-    return replace(fault, blame=Blame.NO_OP)
-
-
 def too_large(bytes_max: int) -> Fault:
     """TOO_LARGE for the limit in force; only another limit than the usual one needs another sentence."""
     if bytes_max == 50 * 1_048_576:

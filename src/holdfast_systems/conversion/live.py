@@ -21,7 +21,8 @@ REFRESH_S = 5.0
 STREAM_S = 30.0
 """So long one stream lasts at most."""
 STREAMS_MAX = 256
-STREAMS_PER_OWNER_MAX = 8
+STREAMS_PER_OWNER_MAX = 4
+"""A browser keeps six connections to one address for all its pages; some must be left for uploads."""
 AGAIN_MS = 500
 """After this time a browser asks again for a stream that has ended."""
 RETRY_AFTER_S = 5.0

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 from holdfast.artifact import Artifacts
+from holdfast.catalog import Blame
 from holdfast.http import Check
 from holdfast.http.system import Ground, System
 from holdfast.worker import Handlers, QueueSettings
@@ -82,6 +83,8 @@ def _handlers(settings: Settings, gateway: Gateway, converter: Converter, upkeep
             breaker=settings.breaker,
             fails_with=GW_5XX if settings.breaker_mode is BreakerMode.FAIL_FAST else None,
             probe=gateway.healthy,
+            # What fails on our own side, the storage above all, says nothing about the gateway.
+            blames=(Blame.UPSTREAM,),
         )
     )
     # A queue of its own: an open breaker must not hold the cleaning.

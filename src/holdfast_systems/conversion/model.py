@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
+from urllib.parse import quote
 
 from holdfast.base import Json, digest, utc_text
 from holdfast_systems.conversion.faults import CONVERSION_FAULTS, EXPIRED, UNKNOWN
@@ -105,6 +106,12 @@ def xml_file_name(file_name: str) -> str:
     return f"{stem or 'document'}.xml"
 
 
+def disposition(file_name: str) -> str:
+    """The header that names a download; `curl -OJ` and others read only the plain form of it."""
+    plain = re.sub(r'[^\x20-\x7e]|["\\%]', "_", file_name)
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(file_name, safe='')}"
+
+
 def gate_of(state: str | None, mode: str | None, paused_us: int | None) -> Gate:
     """What the page says about the gateway."""
     if state in ("open", "half_open"):
@@ -134,8 +141,9 @@ def view(record: Mapping[str, Any], *, attempts_max: int) -> dict[str, Json]:
         "mapping": record["mapping"],
         "bytes": record["bytes"],
         "status": status,
-        "attempt_count": _attempts(record),
-        "attempts_max": attempts_max,
+        "attempt_count": record["attempt_count"] or 0,
+        # An attempt that a dying worker took along is not held against the job: it has one more.
+        "attempts_max": attempts_max + (record["pardon_count"] or 0),
         "manual_retry_count": record["manual_retry_count"] or 0,
         "error_code": code,
         "error_message": message,
@@ -193,10 +201,6 @@ def _told(code: str) -> tuple[str, str]:
 def _waiting(record: Mapping[str, Any]) -> dict[str, Json]:
     code, line = _told(record["retry_code"]) if record["retry_code"] else (None, None)
     return {"code": code, "message": line, "next_attempt_at": _at(record["due_us"])}
-
-
-def _attempts(record: Mapping[str, Any]) -> int:
-    return (record["attempt_count"] or 0) - (record["pardon_count"] or 0)
 
 
 def _at(moment_us: int | None) -> str | None:

@@ -12,7 +12,7 @@ from holdfast.catalog import Failure
 from holdfast.lifecycle import Cancel
 from holdfast.policy import Retry
 from holdfast.worker import Job
-from holdfast_systems.conversion.faults import CONVERSION_FAULTS, EXPIRED, IO_ERROR, UNKNOWN, spared
+from holdfast_systems.conversion.faults import CONVERSION_FAULTS, EXPIRED, IO_ERROR, UNKNOWN
 from holdfast_systems.conversion.links import Gateway
 from holdfast_systems.conversion.model import result_name, source_name
 from holdfast_systems.conversion.settings import JITTER_SHARE
@@ -22,7 +22,6 @@ NOT_FOUND = ARTIFACT_FAULTS["ARTIFACT_NOT_FOUND"].code
 FULL = ARTIFACT_FAULTS["STORAGE_FULL"].code
 ANSWERED = 200
 DELETED = Cancel("its owner deleted it")
-OUR_IO_ERROR, OUR_UNKNOWN = spared(IO_ERROR), spared(UNKNOWN)
 
 
 class Converter:
@@ -44,11 +43,11 @@ class Converter:
             return self._converted(job)
         except Failure as failure:
             if failure.code not in CONVERSION_FAULTS:
-                raise OUR_UNKNOWN() from failure
+                raise UNKNOWN() from failure
             failure.retry_after_s = self._worth_waiting(job, failure.retry_after_s)
             raise
         except Exception as error:
-            raise OUR_UNKNOWN() from error
+            raise UNKNOWN() from error
 
     def _converted(self, job: Job) -> Json | Cancel:
         name = result_name(job.payload["upload"])
@@ -105,5 +104,5 @@ class Converter:
 
 
 def _storage_failure(failure: Failure) -> Failure:
-    """What a failure of the storage is to a conversion; the gateway has no part in it."""
-    return OUR_IO_ERROR(reason=failure.code, full=failure.code == FULL)
+    """What a failure of the storage is to a conversion."""
+    return IO_ERROR(reason=failure.code, full=failure.code == FULL)

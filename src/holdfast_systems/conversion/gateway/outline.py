@@ -1,6 +1,6 @@
 """The mapping `outline`: what the document says about itself, its bookmarks, and its headings.
 
-A heading is a short line in a larger size than most of the text. The largest size is level 1, and so on to level 6.
+A heading is a short paragraph in a larger size than most of the text. The largest size is level 1, and so on to 6.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ METADATA = ("Title", "Author", "Subject", "Keywords", "Creator", "Producer", "Cr
 TEXT_BYTES_MAX = 65_536
 BOOKMARK_DEPTH_MAX = 32
 BOOKMARKS_MAX = 20_000
-LARGER = 1.15
-"""A heading is at least so many times as large as most of the text."""
+LARGER = 1.08
+"""A heading is at least so many times as large as most of the text: 12 points over a text of 11 are one."""
 HEADING_CHARS_MAX = 300
 HEADINGS_MAX = 20_000
 LEVELS_MAX = 6

@@ -7,7 +7,7 @@ back when a document is closed; the process is replaced before anything that is 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 import pypdfium2.raw as pdfium  # type: ignore[import-untyped]
 
 from holdfast_systems.conversion.gateway.faults import NOT_A_PDF, PDF_BROKEN, PDF_ENCRYPTED, TOO_MANY_PAGES
+from holdfast_systems.conversion.gateway.sight import Box, Sight, bounds_of, sight, text_held_upright
 
 HEADER_BYTES = 1_024
 """A PDF may begin after some other bytes, as all readers allow."""
@@ -23,8 +24,9 @@ TAIL_BYTES = 65_536
 LOCKED = frozenset({pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY})
 
 COORDINATE_MAX = 1_000_000.0
-Box = tuple[float, float, float, float]
-"""Left, top, right, bottom."""
+WRITTEN = frozenset({pdfium.FPDF_ANNOT_WIDGET, pdfium.FPDF_ANNOT_FREETEXT})
+ANNOTATIONS_MAX = 5_000
+"""A page with more is no form: to bring them all onto it would take pdfium minutes."""
 OUT_OF_SIGHT: Box = (0.0, 0.0, 0.0, 0.0)
 """Stands for a box with numbers that no page has."""
 
@@ -45,10 +47,10 @@ class Document:
             raise PDF_ENCRYPTED() if error in LOCKED else PDF_BROKEN(reason="structure")
         self.page_count: int = pdfium.FPDF_GetPageCount(self.handle)
         self._page_chars_max = page_chars_max
-        if self.page_count < 1:
-            raise PDF_BROKEN(reason="no_pages")
-        if self.page_count > pages_max:
-            raise TOO_MANY_PAGES(pages=self.page_count, pages_max=pages_max)
+        if not 1 <= self.page_count <= pages_max:
+            self.close()
+            few = self.page_count < 1
+            raise PDF_BROKEN(reason="no_pages") if few else TOO_MANY_PAGES(pages=self.page_count, pages_max=pages_max)
 
     def close(self) -> None:
         pdfium.FPDF_CloseDocument(self.handle)
@@ -65,17 +67,26 @@ class Document:
 
     @contextmanager
     def _loaded(self, index: int) -> Iterator[Page]:
-        handle = pdfium.FPDF_LoadPage(self.handle, index)
-        text = pdfium.FPDFText_LoadPage(handle) if handle else None
+        handle = self._page(index)
         try:
-            if not text:
-                raise PDF_BROKEN(reason="page", page=index + 1)
-            yield Page(handle, text, index + 1, self._page_chars_max)
+            page = Page(handle, index + 1, self._page_chars_max)
+            try:
+                yield page
+            finally:
+                page.close()
         finally:
-            if text:
-                pdfium.FPDFText_ClosePage(text)
-            if handle:
-                pdfium.FPDF_ClosePage(handle)
+            pdfium.FPDF_ClosePage(handle)
+
+    def _page(self, index: int) -> Any:
+        """The page, with what was filled into its forms as part of it."""
+        handle = pdfium.FPDF_LoadPage(self.handle, index)
+        if handle and _is_filled_in(handle):
+            pdfium.FPDFPage_Flatten(handle, pdfium.FLAT_NORMALDISPLAY)
+            pdfium.FPDF_ClosePage(handle)
+            handle = pdfium.FPDF_LoadPage(self.handle, index)
+        if not handle:
+            raise PDF_BROKEN(reason="page", page=index + 1)
+        return handle
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,35 +100,53 @@ class Style:
 class Page:
     """One page and its text."""
 
-    def __init__(self, handle: Any, text: Any, number: int, chars_max: int) -> None:
+    def __init__(self, handle: Any, number: int, chars_max: int) -> None:
+        """
+        Raises:
+            Failure: PDF_BROKEN.
+        """
         self.number = number
         self.width = _length(pdfium.FPDF_GetPageWidthF(handle))
         self.height = _length(pdfium.FPDF_GetPageHeightF(handle))
         self.rotation: int = pdfium.FPDFPage_GetRotation(handle) % 4 * 90
-        self._text = text
-        count = max(0, pdfium.FPDFText_CountChars(text))
+        bounds = bounds_of(handle, self.width, self.height)
+        self._text, upright = text_held_upright(handle, self.rotation)
+        if not self._text:
+            raise PDF_BROKEN(reason="page", page=number)
+        self._seen = sight(bounds, self.rotation)
+        self._read = sight(bounds, upright)
+        count = max(0, pdfium.FPDFText_CountChars(self._text))
         self.truncated = count > chars_max
-        self.characters = _characters(text, min(count, chars_max))
+        self.characters = _characters(self._text, min(count, chars_max))
         """One for each place of the page's text, so that a place in this string is a place on the page."""
-        self._shown = _shown(_bounds(handle, self.width, self.height), self.rotation)
         self._styles: dict[int, Style] = {}
         self._style = Style("", 0.0)
         self._rectangle = pdfium.FS_RECTF()
         self._rectangle_at = ctypes.byref(self._rectangle)
+
+    def close(self) -> None:
+        pdfium.FPDFText_ClosePage(self._text)
 
     def is_hyphen(self, place: int) -> bool:
         """Whether the character is a hyphen at the end of a line, for which pdfium has a sign of its own."""
         return bool(pdfium.FPDFText_IsHyphen(self._text, place) == 1)
 
     def box(self, first: int, last: int, *, every: bool = False) -> Box:
-        """Where the characters from first to last stand; the two ends tell, unless `every` one has to be asked."""
+        """Where the characters from first to last are seen; the two ends tell, unless `every` one has to be asked."""
+        return self._around(self._seen, first, last, every=every)
+
+    def read_box(self, first: int, last: int, *, every: bool = False) -> Box:
+        """The same when the page is held so that most of its text is upright."""
+        return self._around(self._read, first, last, every=every)
+
+    def _around(self, shown: Sight, first: int, last: int, *, every: bool) -> Box:
         if every:
-            lefts, tops, rights, bottoms = zip(*map(self._box, range(first, last + 1)), strict=True)
+            lefts, tops, rights, bottoms = zip(*(self._box(shown, at) for at in range(first, last + 1)), strict=True)
             return min(lefts), min(tops), max(rights), max(bottoms)
-        one = self._box(first)
+        one = self._box(shown, first)
         if first == last:
             return one
-        other = self._box(last)
+        other = self._box(shown, last)
         # Written out: this is done for every word of a document.
         return (
             one[0] if one[0] < other[0] else other[0],
@@ -138,14 +167,26 @@ class Page:
         self._style = found
         return found
 
-    def _box(self, place: int) -> Box:
+    def _box(self, shown: Sight, place: int) -> Box:
         pdfium.FPDFText_GetLooseCharBox(self._text, place, self._rectangle_at)
         found = self._rectangle
-        box = self._shown(found.left, found.bottom, found.right, found.top)
+        box = shown(found.left, found.bottom, found.right, found.top)
         left, top, right, bottom = box
         if -COORDINATE_MAX <= left <= right <= COORDINATE_MAX and -COORDINATE_MAX <= top <= bottom <= COORDINATE_MAX:
             return box
         return OUT_OF_SIGHT  # also what is not a number
+
+
+def _is_filled_in(handle: Any) -> bool:
+    """Whether somebody wrote into the page, or could have: fields of a form, and text put on top."""
+    count = pdfium.FPDFPage_GetAnnotCount(handle)
+    for place in range(count if count <= ANNOTATIONS_MAX else 0):
+        annotation = pdfium.FPDFPage_GetAnnot(handle, place)
+        kind = pdfium.FPDFAnnot_GetSubtype(annotation)
+        pdfium.FPDFPage_CloseAnnot(annotation)
+        if kind in WRITTEN:
+            return True
+    return False
 
 
 def _check_ends(path: Path) -> None:
@@ -219,22 +260,3 @@ def _style(text: Any, place: int) -> Style:
 def _length(found: float) -> float:
     """What pdfium found, if a page can have it; else nothing."""
     return found if 0 <= found <= COORDINATE_MAX else 0.0
-
-
-def _bounds(handle: Any, width: float, height: float) -> Box:
-    """The visible part of the page in the PDF's own coordinates: left, bottom, right, top."""
-    rectangle = pdfium.FS_RECTF()
-    if not pdfium.FPDF_GetPageBoundingBox(handle, ctypes.byref(rectangle)):
-        return 0.0, 0.0, width, height
-    return rectangle.left, rectangle.bottom, rectangle.right, rectangle.top
-
-
-def _shown(bounds: Box, rotation: int) -> Callable[[float, float, float, float], Box]:
-    """From left, bottom, right, top in the PDF to where it is seen."""
-    x0, y0, x1, y1 = bounds
-    return {
-        0: lambda left, bottom, right, top: (left - x0, y1 - top, right - x0, y1 - bottom),
-        90: lambda left, bottom, right, top: (bottom - y0, left - x0, top - y0, right - x0),
-        180: lambda left, bottom, right, top: (x1 - right, bottom - y0, x1 - left, top - y0),
-        270: lambda left, bottom, right, top: (y1 - top, x1 - right, y1 - bottom, x1 - left),
-    }[rotation]

@@ -2,7 +2,8 @@
 
 pdfium gives characters in the order in which they were drawn, which is mostly the order in which they are read. Lines
 that follow each other closely form a paragraph; paragraphs are put in order by the white space between them: columns
-side by side are read one after the other, from the side where the script begins.
+side by side are read one after the other, from the side where the script begins. A page whose text stands sideways or
+upside down is turned for this as a reader would turn it.
 """
 
 from __future__ import annotations
@@ -10,19 +11,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from statistics import median_low
 
-from holdfast_systems.conversion.gateway.pdf import Box, Page, Style
+from holdfast_systems.conversion.gateway.markup import NOTHING
+from holdfast_systems.conversion.gateway.pdf import Page, Style
+from holdfast_systems.conversion.gateway.sight import Box
 
 SAME_SIZE = 1.15
 """Sizes that differ by less belong to one paragraph."""
 PITCH_WITHIN = 1.3
 """From line to line, a paragraph goes no further than so many times what is usual on the page."""
 PITCH_SIZES_MAX = 3.0
+INDENT_SIZES = 0.8
+"""A line that begins so much further in is indented."""
 GUTTER_SIZES = 1.0
 """White space between columns is at least so many times the size of the text."""
 BAND_INSET_SIZES = 0.2
+WORD_GAP_SIZES = 0.15
+"""White space between words is at least so much."""
 PARAGRAPHS_ORDERED_MAX = 500
 CUTS_MAX = 16
 
@@ -31,6 +38,8 @@ _LETTERS = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e
 RIGHT_TO_LEFT = re.compile(_LETTERS)
 _RUN = re.compile(f"{_LETTERS}{{2,}}")
 _LINE = re.compile(f"[^\r\n{HYPHEN}]*{HYPHEN}?")
+BULLETS = frozenset("•‣⁃∙▪●◦")
+_ITEM = re.compile(r"(?:\W|\(?\w{1,3}[.)]) ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,9 @@ class Line:
     """The place of its first character on the page."""
     text: str
     box: Box
+    """Where it stands when the page is held so that most of its text is upright."""
     style: Style
+    """That of its middle: a bullet or a great initial says nothing about a line."""
     leftwards: bool
     """Whether some of it is written from right to left."""
 
@@ -63,7 +74,7 @@ def lines(page: Page) -> list[Line]:
     """The lines of the page that have something in them, in the order in which they were drawn."""
     characters = page.characters
     mixed = RIGHT_TO_LEFT.search(characters) is not None
-    found = []
+    found: list[Line] = []
     for match in _LINE.finditer(characters):
         text = match[0]
         if text.endswith(HYPHEN):
@@ -72,10 +83,41 @@ def lines(page: Page) -> list[Line]:
         text = text.strip()
         if text:
             leftwards = mixed and RIGHT_TO_LEFT.search(text) is not None
-            box = page.box(first, first + len(text) - 1, every=leftwards)
+            box = page.read_box(first, first + len(text) - 1, every=leftwards)
             text = _turned(page, first, text) if leftwards else text
-            found.append(Line(first, text, box, page.style(first), leftwards))
+            line = Line(first, text, box, _style(page, first, text), leftwards)
+            if found and _stands_beside(found[-1], line):
+                line = _joined(page, found.pop(), line)
+            found.append(line)
     return found
+
+
+def _stands_beside(before: Line, line: Line) -> bool:
+    """Whether the line only goes on with the one before: pdfium breaks it where a figure is raised or lowered."""
+    if before.leftwards or line.leftwards or before.first + len(before.text) == line.first:
+        return False
+    size = max(before.style.size, line.style.size)
+    if not -size * WORD_GAP_SIZES <= line.box[0] - before.box[2] < size * GUTTER_SIZES:
+        return False
+    shared = min(before.box[3], line.box[3]) - max(before.box[1], line.box[1])
+    return 2 * shared > min(before.box[3] - before.box[1], line.box[3] - line.box[1])
+
+
+def _joined(page: Page, before: Line, line: Line) -> Line:
+    """Two pieces as one line; what was between them keeps its places, so that each character keeps its own."""
+    end = before.first + len(before.text)
+    apart = line.box[0] - before.box[2] > line.style.size * WORD_GAP_SIZES
+    between = NOTHING * (line.first - end)
+    if apart or " " in page.characters[end : line.first]:
+        between = f" {between[1:]}"
+    text = before.text + between + line.text
+    return Line(before.first, text, _around([before.box, line.box]), _style(page, before.first, text), False)
+
+
+def _style(page: Page, first: int, text: str) -> Style:
+    middle = len(text) // 2
+    # A space may be one that pdfium put in, which has no style; none is at either end.
+    return page.style(first + middle - (text[middle] == " "))
 
 
 def _turned(page: Page, first: int, text: str) -> str:
@@ -83,7 +125,7 @@ def _turned(page: Page, first: int, text: str) -> str:
 
     def turned(run: re.Match[str]) -> str:
         begin, end = first + run.start(), first + run.end() - 1
-        return run[0][::-1] if page.box(begin, begin)[0] < page.box(end, end)[0] else run[0]
+        return run[0][::-1] if page.read_box(begin, begin)[0] < page.read_box(end, end)[0] else run[0]
 
     return _RUN.sub(turned, text)
 
@@ -93,8 +135,8 @@ def paragraphs(page: Page) -> list[Paragraph]:
     every = lines(page)
     usual = _usual_pitch(every)
     groups: list[list[Line]] = []
-    for line in every:
-        if groups and _goes_on(groups[-1], line, usual):
+    for line, following in zip_longest(every, every[1:]):
+        if groups and _goes_on(groups[-1], line, usual) and not _begins_anew(groups[-1], line, following):
             groups[-1].append(line)
         else:
             groups.append([line])
@@ -127,16 +169,23 @@ def _goes_on(group: Sequence[Line], line: Line, usual: float) -> bool:
     # A page may have more than one pitch: what is usual for the size is within a paragraph, too.
     if not 0 < pitch <= max(usual * PITCH_WITHIN, large * PITCH_WITHIN):
         return False
-    beside = line.box[0] >= before.box[2] or line.box[2] <= before.box[0]
-    return not beside and not _begins_anew(group, line)
+    return line.box[0] < before.box[2] and line.box[2] > before.box[0]
 
 
-def _begins_anew(group: Sequence[Line], line: Line) -> bool:
-    """Whether the line is indented after one that ended short: the other way to mark a paragraph."""
+def _begins_anew(group: Sequence[Line], line: Line, following: Line | None) -> bool:
+    """Whether the line begins a paragraph though it follows closely: by a bullet, or by being indented."""
+    if line.text[0] in BULLETS:
+        return True
     before = group[-1]
     size = line.style.size
-    ended_short = before.box[2] < max(one.box[2] for one in group) - 2 * size
-    return len(group) > 1 and ended_short and line.box[0] > before.box[0] + 0.8 * size
+    if len(group) < 2 or line.box[0] <= before.box[0] + INDENT_SIZES * size:
+        return False
+    edge = max(one.box[2] for one in group)
+    if before.box[2] < edge - 2 * size:
+        return True
+    # After a full line, only one indented line among flush ones is told from a list, a poem or lines in the middle.
+    flush = following is not None and abs(following.box[0] - before.box[0]) < INDENT_SIZES * size
+    return flush and line.box[2] > edge - size and not _ITEM.match(before.text)
 
 
 def _cut(group: list[Paragraph], cuts_left: int) -> list[Paragraph]:

@@ -9,6 +9,7 @@ const UPLOADS_AT_ONCE = 3;
 const UPLOAD_TRIES = 4;
 const POLL_S = [3, 5, 10, 20, 40, 60];
 const SURE_MS = 4000;
+const DEAF_MAX = 2; // a stream that has ended is opened again at once: only failing to do so says something
 
 const jobs = new Map();
 const uploads = [];
@@ -19,6 +20,7 @@ let clockAhead_ms = 0; // how far the server's clock is ahead of ours
 let nextPage = null;
 let reachedOlder = false;
 let stream = null;
+let deaf = 0; // how often in a row the stream could not be opened
 let pollTimer = 0;
 let polls = 0;
 
@@ -58,7 +60,7 @@ async function refresh() {
     take(await ask("GET", "/api/jobs"));
     return true;
   } catch {
-    find("offline").hidden = navigator.onLine && jobs.size === 0;
+    find("offline").hidden = false;
     return false;
   }
 }
@@ -68,11 +70,12 @@ function watch() {
   clearTimeout(pollTimer);
   if (stream) return;
   stream = new EventSource(`${root}/api/events`);
+  stream.addEventListener("open", () => { deaf = 0; find("offline").hidden = true; });
   stream.addEventListener("jobs", (event) => { polls = 0; take(JSON.parse(event.data)); });
   stream.addEventListener("rest", () => { unwatch(); pollLater(); });
   stream.addEventListener("error", () => {
     if (stream?.readyState === EventSource.CLOSED) { unwatch(); pollLater(); }
-    else find("offline").hidden = navigator.onLine;
+    else if (++deaf >= DEAF_MAX || !navigator.onLine) find("offline").hidden = false;
   });
 }
 
@@ -220,7 +223,7 @@ function standing(job) {
 async function act(job, method, path) {
   try {
     const told = await ask(method, `/api/jobs/${job.id}${path}`);
-    if (told) note(told); else jobs.delete(job.id);
+    if (told) note(told); else { jobs.delete(job.id); say(`${job.file_name}: deleted`); }
     watch();
   } catch (failed) {
     say(failed.message);
@@ -239,7 +242,7 @@ function draw() {
   ];
   const list = find("rows");
   const ids = new Set(wanted.map(([id]) => id));
-  for (const [id, row] of rows) if (!ids.has(id)) { row.item.remove(); rows.delete(id); }
+  for (const [id, row] of rows) if (!ids.has(id)) { leave(row.item); row.item.remove(); rows.delete(id); }
   wanted.forEach(([id, shown], place) => {
     if (!rows.has(id)) rows.set(id, makeRow());
     const row = rows.get(id);
@@ -251,9 +254,16 @@ function draw() {
   summarise();
 }
 
+// Whoever uses the keyboard goes on where they were: at the row that follows, or at the list's title.
+function leave(item) {
+  if (!item.contains(document.activeElement)) return;
+  const beside = item.nextElementSibling || item.previousElementSibling;
+  (beside?.querySelector(".button:not([hidden])") || find("queue-title")).focus();
+}
+
 function summarise() {
   const all = [...jobs.values()];
-  const parts = [["in work", all.filter(isActive).length + uploads.length], ["ready", all.filter((job) => job.can_download).length]];
+  const parts = [["in work", [...all.filter(isActive), ...uploads.filter((one) => one.state !== "failed")].length], ["ready", all.filter((job) => job.can_download).length]];
   find("summary").textContent = parts.filter(([, count]) => count).map(([word, count]) => `${count} ${word}`).join(" · ");
 }
 
@@ -270,11 +280,11 @@ function makeRow() {
     line: make("p", "line"), download: make("a", "button main", "Download"), retry: make("button", "button main", "Retry"),
     remove: make("button", "button quiet", "Delete"),
   };
-  const row = { parts, shown: "", acts: {} };
+  const row = { parts, shown: "", acts: {}, busy: false }; // a button that is disabled would lose the focus
   parts.progress.max = 1;
   parts.retry.type = parts.remove.type = "button";
   parts.download.setAttribute("download", "");
-  parts.retry.addEventListener("click", () => { parts.retry.disabled = true; row.acts.retry?.(); });
+  parts.retry.addEventListener("click", () => { if (!row.busy) { row.busy = true; row.acts.retry(); } });
   parts.remove.addEventListener("click", () => sure(row));
   row.item = make("li", "row", make("div", "name", parts.name, parts.hint, parts.progress), make("div", "state", parts.pill),
     parts.line, make("div", "acts", parts.download, parts.retry, parts.remove));
@@ -285,10 +295,11 @@ function makeRow() {
 function sure(row) {
   const button = row.parts.remove;
   if (button.classList.contains("sure")) return row.acts.remove();
-  const calm = () => { button.classList.remove("sure"); button.textContent = "Delete"; };
+  const word = (text) => { button.textContent = text; button.setAttribute("aria-label", `${text} ${row.acts.name}`); };
   button.classList.add("sure");
-  button.textContent = "Sure?";
-  setTimeout(calm, SURE_MS);
+  word("Sure?");
+  say(`Press again to delete ${row.acts.name}.`);
+  setTimeout(() => { button.classList.remove("sure"); word("Delete"); }, SURE_MS);
 }
 
 function fill(row, shown) {
@@ -296,6 +307,7 @@ function fill(row, shown) {
   const said = JSON.stringify(shown) + Boolean(shown.retry);
   if (row.shown === said) return;
   row.shown = said;
+  row.busy = false;
   const { name, hint, progress, pill, line, download, retry, remove } = row.parts;
   name.textContent = name.title = shown.name;
   hint.textContent = shown.hint;
@@ -308,11 +320,12 @@ function fill(row, shown) {
   progress.setAttribute("aria-label", `Upload of ${shown.name}`);
   download.hidden = !shown.download;
   if (shown.download) download.href = shown.download;
+  const left = document.activeElement === retry && !shown.retry;
   retry.hidden = !shown.retry;
-  retry.disabled = false;
+  if (left) remove.focus();
   download.setAttribute("aria-label", `Download the XML of ${shown.name}`);
   retry.setAttribute("aria-label", `Retry ${shown.name}`);
-  remove.setAttribute("aria-label", `Delete ${shown.name}`);
+  if (!remove.classList.contains("sure")) remove.setAttribute("aria-label", `Delete ${shown.name}`);
 }
 
 function say(text) {

@@ -47,6 +47,10 @@ UPDATE conversion_upload SET twin_key = NULL
    AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = conversion_upload.job_id
                                        AND job.state IN ('queued', 'processing', 'complete'));
 
+-- name: give_way
+-- The XML of this upload was lost: whoever uploads the file again gets a new job.
+UPDATE conversion_upload SET twin_key = NULL WHERE id = :id RETURNING id;
+
 -- name: insert
 INSERT INTO conversion_upload (id, owner, file_name, mapping, bytes, sha256, job_id, twin_key, created_us)
 VALUES (:id, :owner, :file_name, :mapping, :bytes, :sha256, :job_id, :twin_key, {now_us})

@@ -35,7 +35,7 @@ def test_a_pdf_becomes_xml(site: Site) -> None:
     assert last["duration_ms"] > 0
     got = me.download(job["id"])
     assert got.headers["content-type"] == "application/xml"
-    assert got.headers["content-disposition"] == "attachment; filename*=UTF-8''paper.xml"
+    assert got.headers["content-disposition"] == "attachment; filename=\"paper.xml\"; filename*=UTF-8''paper.xml"
     assert "Hello & goodbye <again>" in "".join(ElementTree.fromstring(got.content).itertext())
     assert int(got.headers["content-length"]) == job["result_bytes"] == len(got.content)
 
@@ -183,6 +183,10 @@ def test_a_lost_result_is_expired(site: Site) -> None:
     reply = me.download(job["id"])
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "EXPIRED")
     assert reply.json()["error"]["message"] == "File was removed by retention. Re-upload to regenerate."
+    with here.working():
+        again = me.settled(me.uploaded())
+    assert again["id"] != job["id"]
+    assert me.download(again["id"]).status_code == 200
 
 
 def test_a_manual_retry_puts_a_failed_job_back_and_it_completes(site: Site, faults: Faults) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.catalog import Blame
 from holdfast.policy import Breaker
-from holdfast_systems.conversion.faults import CONVERSION_FAULTS, IO_ERROR, TOO_LARGE, spared, too_large
+from holdfast_systems.conversion.faults import CONVERSION_FAULTS, TOO_LARGE, too_large
 
 CONTRACT = {
     "NOT_PDF": (400, False, "Only PDF files are supported."),
@@ -37,14 +38,10 @@ def test_each_code_tells_causes_and_a_remedy(code: str) -> None:
     assert CONVERSION_FAULTS[code].remedy
 
 
-@pytest.mark.parametrize(("code", "counted"), [("GW_5XX", True), ("GW_TIMEOUT", True), ("GW_4XX", False)])
-def test_the_breaker_counts_what_speaks_against_the_gateway(code: str, counted: bool) -> None:
-    assert Breaker.blames(CONVERSION_FAULTS[code]()) is counted
-
-
-def test_a_failure_of_our_own_storage_does_not_speak_against_the_gateway() -> None:
-    assert not Breaker.blames(spared(IO_ERROR)())
-    assert spared(IO_ERROR)().message == IO_ERROR.says
+def test_the_codes_that_blame_the_gateway_are_these_and_no_others() -> None:
+    blaming = {fault.code for fault in CONVERSION_FAULTS if fault.blame is Blame.UPSTREAM}
+    assert blaming == {"GW_5XX", "GW_TIMEOUT"}
+    assert all(Breaker.blames_kind(CONVERSION_FAULTS[code]) for code in blaming)
 
 
 def test_another_limit_has_another_sentence() -> None:

@@ -82,6 +82,17 @@ def test_the_xml_is_named_after_the_pdf(name: str, xml: str) -> None:
     assert model.xml_file_name(name) == xml
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("paper.xml", "attachment; filename=\"paper.xml\"; filename*=UTF-8''paper.xml"),
+        ('é "1".xml', "attachment; filename=\"_ _1_.xml\"; filename*=UTF-8''%C3%A9%20%221%22.xml"),
+    ],
+)
+def test_a_download_is_named_for_every_client(name: str, told: str) -> None:
+    assert model.disposition(name) == told
+
+
 def test_twins_agree_in_content_mapping_and_size() -> None:
     key = model.twin_key(sha256="a", mapping="text", size=1)
     assert key == model.twin_key(sha256="a", mapping="text", size=1)
@@ -105,8 +116,9 @@ def test_between_two_attempts_there_is_no_error_but_a_wait_with_the_line_of_the_
     }
 
 
-def test_attempts_that_a_dying_worker_took_along_are_not_counted() -> None:
-    assert shown(attempt_count=2, pardon_count=1)["attempt_count"] == 1
+def test_an_attempt_that_a_dying_worker_took_along_is_counted_and_given_back() -> None:
+    job = shown(attempt_count=2, pardon_count=1)
+    assert (job["attempt_count"], job["attempts_max"]) == (2, shown()["attempts_max"] + 1)
 
 
 def test_a_code_of_the_engine_is_shown_as_unknown() -> None:

@@ -93,9 +93,10 @@ def test_a_row_is_watched_through_its_attempts_and_retried_by_hand(solo: Site, f
         shows(page, "paper.pdf", "Failed")
         expect(line).to_have_text("Converter service is having an issue. We’ll retry shortly.")
         faults()
-        row(page, "paper.pdf").get_by_role("button", name="Retry paper.pdf").click()
+        row(page, "paper.pdf").get_by_role("button", name="Retry paper.pdf").press("Enter")
         shows(page, "paper.pdf", "Ready")
     expect(row(page, "paper.pdf").get_by_role("button", name="Retry paper.pdf")).to_be_hidden()
+    expect(row(page, "paper.pdf").get_by_role("button", name="Delete paper.pdf")).to_be_focused()
 
 
 def test_the_page_says_that_the_gateway_is_busy_and_goes_on_by_itself(solo: Site, faults: Faults, page: Page) -> None:
@@ -118,21 +119,40 @@ def test_refused_files_show_their_short_line(solo: Site, page: Page) -> None:
     expect(row(page, "notes.pdf").locator(".line")).to_have_text("Only PDF files are supported.")
     page.set_input_files("#files", files("huge.pdf", content=b"%PDF-" + b"x" * 5_000))
     expect(row(page, "huge.pdf").locator(".line")).to_have_text("File exceeds 4000 bytes limit.")
+    expect(page.locator("#summary")).to_have_text("")
     page.reload()
     expect(row(page, "notes.pdf").locator(".line")).to_have_text("Only PDF files are supported.")
 
 
-def test_a_file_is_deleted_when_one_is_sure(solo: Site, page: Page) -> None:
+def test_a_file_is_deleted_when_one_is_sure_and_the_focus_goes_on(solo: Site, page: Page) -> None:
+    here = solo()
+    page.goto(here.address)
+    for name in ("second.pdf", "first.pdf"):
+        page.set_input_files("#files", files(name))
+        shows(page, name, "Queued")
+    for name in ("first.pdf", "second.pdf"):
+        page.get_by_role("button", name=f"Delete {name}").press("Enter")
+        expect(page.locator("#announce")).to_have_text(f"Press again to delete {name}.")
+        page.get_by_role("button", name=f"Sure? {name}").press("Enter")
+        expect(page.locator("#announce")).to_have_text(f"{name}: deleted")
+        rest = name == "first.pdf"
+        goes_on = page.get_by_role("button", name="Delete second.pdf") if rest else page.locator("#queue-title")
+        expect(goes_on).to_be_focused()
+    expect(page.get_by_text("Nothing here yet.")).to_be_visible()
+    wait_until(lambda: here.files("sources") == [], within_s=PATIENCE_S, what="the files are gone")
+
+
+def test_the_page_says_when_it_hears_nothing(solo: Site, page: Page) -> None:
     here = solo()
     page.goto(here.address)
     page.set_input_files("#files", files("paper.pdf"))
     shows(page, "paper.pdf", "Queued")
-    remove = row(page, "paper.pdf").get_by_role("button", name="Delete paper.pdf")
-    remove.click()
-    expect(remove).to_have_text("Sure?")
-    remove.click()
-    expect(page.get_by_text("Nothing here yet.")).to_be_visible()
-    wait_until(lambda: here.files("sources") == [], within_s=PATIENCE_S, what="the file is gone")
+    page.route("**/api/events", lambda route: route.abort("connectionrefused"))
+    assert here.system.closing is not None
+    here.system.closing()  # every stream ends; browsers ask again
+    expect(page.locator("#offline")).to_be_visible()
+    page.unroute("**/api/events")
+    expect(page.locator("#offline")).to_be_hidden()
 
 
 def test_a_file_that_is_dropped_is_uploaded_once_however_often(solo: Site, page: Page) -> None:

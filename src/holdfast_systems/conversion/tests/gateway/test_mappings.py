@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
+from holdfast_systems.conversion.gateway import pdf
 from holdfast_systems.conversion.gateway.app import MAPPINGS as OFFERED
 from holdfast_systems.conversion.gateway.mappings import MAPPINGS
 from holdfast_systems.conversion.tests import pdfs
@@ -71,6 +72,27 @@ def test_lines_stay_broken_and_hyphens_stay(converted: Convert) -> None:
 
     (paragraph,) = converted(pdfs.canvas(draw)).iter("p")
     assert paragraph.text == "A long word is hyphe-\nnated here & <there>."
+
+
+def test_what_was_filled_into_a_form_is_part_of_the_page(converted: Convert) -> None:
+    def draw(drawn: Any) -> None:
+        drawn.drawString(72, 700, "Name")
+        drawn.acroForm.textfield(name="name", x=150, y=690, width=200, height=20, value="Ada Lovelace")
+
+    form = pdfs.canvas(draw)
+    assert spoken(converted(form)) == "Name Ada Lovelace"
+    x = {word.text: float(word.get("x")) for word in converted(form, "layout").iter("word")}
+    assert 150 < x["Ada"] < x["Lovelace"] < 350
+
+
+def test_more_fields_than_a_form_can_have_are_left_out(converted: Convert, monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(drawn: Any) -> None:
+        drawn.drawString(72, 700, "Name")
+        for number in range(3):
+            drawn.acroForm.textfield(name=f"name{number}", x=150, y=90 * number, width=200, height=20, value="Ada")
+
+    monkeypatch.setattr(pdf, "ANNOTATIONS_MAX", 2)
+    assert spoken(converted(pdfs.canvas(draw))) == "Name"
 
 
 def test_a_word_has_its_box_font_and_size(converted: Convert) -> None:
@@ -140,6 +162,19 @@ def test_the_outline_tells_metadata_bookmarks_and_headings(converted: Convert) -
     assert headings == [
         ("1", "1", "Chapter 1"), ("2", "1", "Section"), ("1", "2", "Chapter 2"), ("2", "2", "Section"),
     ]  # fmt: skip
+
+
+def test_headings_are_told_by_the_size_of_most_of_a_line(converted: Convert) -> None:
+    def draw(drawn: Any) -> None:
+        drawn.setFont("Helvetica", 12)
+        drawn.drawString(72, 780, "Barely larger")
+        for line in range(20):
+            drawn.setFont("Helvetica", 14)
+            drawn.drawString(72, 740 - 20 * line, "•")
+            drawn.setFont("Helvetica", 11)
+            drawn.drawString(82, 740 - 20 * line, pdfs.WORDS[:40])
+
+    assert [one.text for one in converted(pdfs.canvas(draw), "outline").iter("heading")] == ["Barely larger"]
 
 
 def test_bookmarks_that_lead_back_into_themselves_end(converted: Convert) -> None:
