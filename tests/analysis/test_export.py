@@ -13,6 +13,8 @@ from holdfast.catalog import CORE, Catalog
 
 from .export_samples import CORES, bank, retried, shop
 
+PLAIN = {"code": "A", "status": 7, "retryable": True, "catalogs": ["shop"]}
+
 
 def test_a_fault_that_catalogs_share_is_one_record_that_names_them() -> None:
     found = [entry for entry in entries(CORES) if entry.code == "NETWORK_TIMEOUT"]
@@ -74,6 +76,8 @@ def test_members_of_a_newer_version_are_passed_over() -> None:
         (lambda good: {**good, "faults": [{"code": "A", "status": "7", "retryable": True}]}, "has no status"),
         (lambda good: {**good, "faults": [{"code": "A", "status": 7, "retryable": 1}]}, "retryable"),
         (lambda good: {**good, "faults": [{"code": "A", "status": 7, "retryable": True}]}, "names no catalogs"),
+        (lambda good: {**good, "faults": [{**PLAIN, "catalogs": []}]}, "names no catalogs"),
+        (lambda good: {**good, "faults": [PLAIN, {**PLAIN, "status": 8}]}, r"faults\[1\] \(A\) is in .* 'shop' twice"),
     ],
 )
 def test_what_is_no_export_is_refused_with_the_place(change: Any, told: str) -> None:
@@ -91,6 +95,12 @@ def test_the_page_has_a_row_and_a_section_for_every_record() -> None:
     rows = re.findall(r"^\| \[`(\w+)`\]", page, re.MULTILINE)
     sections = re.findall(r"^## (\w+)$", page, re.MULTILINE)
     assert sorted(rows) == sorted(sections) == sorted(entry.code for entry in recorded)
+
+
+def test_each_row_leads_to_its_own_section_also_where_catalogs_disagree() -> None:
+    page = to_markdown(entries([shop(), bank()]))
+    rows = re.findall(r"^\| \[`SHOP_WILD`\]\(#([\w-]+)\) \| (\d+)", page, re.MULTILINE)
+    assert sorted(rows) == [("shop_wild", "418"), ("shop_wild-1", "503")]
 
 
 def test_every_row_has_as_many_cells_as_the_head() -> None:

@@ -8,6 +8,9 @@ import pytest
 
 from holdfast.analysis import Changed, changes, entries
 from holdfast.catalog import CORE, Catalog
+from holdfast.policy import NEVER, Retry
+
+PERHAPS = Retry(when=lambda failure: "again" in failure.details)
 
 
 def version(name: str = "shop", **codes: Any) -> list[Any]:
@@ -24,6 +27,11 @@ def version(name: str = "shop", **codes: Any) -> list[Any]:
         ({"SOLD_OUT": {}}, {"SOLD_OUT": {"status": 409}}, "status", True, "has status 409 instead of 503"),
         ({"SOLD_OUT": {}}, {"SOLD_OUT": {"retry": True}}, "retryable", True, "is retried now"),
         ({"SOLD_OUT": {"retry": True}}, {"SOLD_OUT": {}}, "retryable", True, "is no longer retried"),
+        ({"SOLD_OUT": {"retry": True}}, {"SOLD_OUT": {"retry": NEVER}}, "retryable", True, "is no longer retried"),
+        ({"SOLD_OUT": {"retry": True}}, {"SOLD_OUT": {"retry": PERHAPS}}, "conditional", True, "on condition only"),
+        ({"SOLD_OUT": {"retry": PERHAPS}}, {"SOLD_OUT": {"retry": True}}, "conditional", True, "without condition now"),
+        ({"SOLD_OUT": {"retry": PERHAPS}}, {"SOLD_OUT": {}}, "retryable", True, "is no longer retried"),
+        ({"SOLD_OUT": {"retry": True}}, {"SOLD_OUT": {"retry": Retry(attempts=9)}}, "reworded", False, "other words"),
         ({}, {"SOLD_OUT": {}}, "added", False, "is new"),
         ({"SOLD_OUT": {}}, {"SOLD_OUT": {"says": "All gone."}}, "reworded", False, "in other words"),
     ],

@@ -169,6 +169,19 @@ def test_many_are_revived_without_those_whose_endpoint_is_disabled(store: Store,
     assert jobs.show(plain)["state"] == "queued", "it is no delivery, whatever its tenant is called"
 
 
+def test_deliveries_with_a_queue_of_their_own_are_told_by_their_endpoint_too(
+    store: Store, jobs: Jobs, inside: Asker
+) -> None:
+    deliveries = Deliveries(store, jobs, name="partner-hook")
+    endpoint = deliveries.endpoints.add("http://127.0.0.1:9/hook")
+    deliveries.publish("order.paid", {})
+    held = store.atomic(lambda tx: ledger.claim(tx, queue=deliveries.queue().name, worker="w-1", count=1))
+    dead = [failed(job, NOT_FOUND(), None, 5, blamed=False) for job in held]
+    store.atomic(lambda tx: ledger.settle(tx, "w-1", (), dead))
+    deliveries.endpoints.disable(endpoint.id, reason="gone")
+    assert "Of these, 1 will be left" in inside.get("/dead/revive").text
+
+
 @pytest.mark.parametrize(("verb", "past"), [("revive", "revived"), ("discard", "discarded")])
 def test_many_are_moved_and_the_row_says_how_many(
     store: Store, jobs: Jobs, inside: Asker, verb: str, past: str

@@ -7,6 +7,8 @@ import re
 from html.parser import HTMLParser
 from urllib.parse import quote
 
+import pytest
+
 from holdfast.base import bus
 from holdfast.catalog import CORE, Catalog
 from holdfast.catalog.core import FORBIDDEN, RATE_LIMIT_EXCEEDED
@@ -112,6 +114,32 @@ def test_a_job_tells_each_attempt_and_the_next(store: Store, jobs: Jobs, inside:
     assert re.search(
         r"attempt 1, by w-7429, RATE_LIMIT_EXCEEDED, took [^,]+, Retry-After 30 → next at \d\d:\d\d:\d\d", told
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "asked", "words"),
+    [
+        (429, "30", "Retry-After 30 → next at"),
+        (503, "1", "Retry-After 1 → next at"),  # the same as the schedule's own
+        (503, "86400", "Retry-After 86400, waits 60 min → next at"),
+        (429, None, "waits 60 s → next at"),
+        (503, None, "waits 1 s → next at"),
+        (500, "30", "waits 1 s → next at"),
+    ],
+)
+def test_a_delivery_says_whether_the_endpoint_named_the_wait(
+    store: Store, jobs: Jobs, inside: Asker, status: int, asked: str | None, words: str
+) -> None:
+    deliveries = Deliveries(store, jobs)
+    deliveries.endpoints.add("http://127.0.0.1:9/hook", delays_s=[1.0])
+    handlers = deliveries.handlers(lambda request: Reply(status, {} if asked is None else {"retry-after": asked}, b""))
+    deliveries.publish("order.paid", {})
+    [job] = store.atomic(lambda tx: ledger.claim(tx, queue="webhooks", worker="w-7", count=1))
+    outcome = attempt(handlers.get(job.kind), job)
+    store.atomic(lambda tx: ledger.settle(tx, "w-7", (), [outcome]))
+    told = re.sub(r"<[^>]+>", "", inside.get(f"/jobs/{job.id}").text)
+    assert words in told
+    assert told.count("Retry-After") == words.count("Retry-After")
 
 
 def test_a_delivery_says_what_the_endpoint_asked_for(store: Store, jobs: Jobs, inside: Asker) -> None:

@@ -30,7 +30,8 @@ INDEXES = {
     "console.failed_end": {"job_dead"},
     "console.deaths": {"job_dead"},
     "console.dead_count": {"job_dead"},
-    "console.unreceivable_count": {"job_dead", "webhook_endpoint_pkey"},
+    "console.unreceivable_count": {"job_dead", "webhook_delivery_job", "webhook_endpoint_pkey"},
+    "console.disabled": {"webhook_delivery_job", "webhook_endpoint_pkey"},
     "console.alike": {"job_fingerprints"},
     "console.alike_count": {"job_fingerprints"},
     "console.first_deaths": {"job_fingerprints"},
@@ -94,6 +95,7 @@ def look(tx: Tx) -> None:
     for query in ({}, {"state": "failed", "text": "x"}, {"before": '[4000,"e-4000"]'}):
         deliveries._read(tx, Visit(path="/deliveries", query=query))
     tx.rows("console.delivery_of", job_id="a-7")
+    tx.rows("console.disabled", ids=[f"a-{number}" for number in range(1_000)])
     tx.rows("console.last_events", subject="a-7", count=200)
     tx.rows("console.deed", id="x-7")
     tx.rows("console.deeds", before=NEWEST_ID, who=None, verb=None, count=51)

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.catalog.fault import Severity
 from holdfast.store import Store
 from holdfast.testing import VirtualTime, instant
 from holdfast.watch import names
 from holdfast.watch.alert_reading import CAUSES_MAX, Readings, read, read_rule
+from holdfast.watch.rules import Rule
 from holdfast.watch.rules_builtin import ERROR_RATE, MEAN_RETRIES, RULES, SUCCESS_RATE
 from holdfast.watch.rules_measure import Count, Counted, Level, Measure, Quantile, Surge
 from holdfast.watch.series import StoreSeries
@@ -161,13 +163,17 @@ def test_a_rule_that_is_switched_off_reads_nothing(process: Process, reading: Re
     assert read_rule(replace(rule, enabled=False), reading.series, reading.series.now_us()) == {}
 
 
-def test_causes_are_bounded(reading: Reader) -> None:
+@pytest.mark.parametrize(("side", "kept"), [("above", "c0249"), ("below", "c0000")])
+def test_of_too_many_causes_those_that_are_worst_off_are_judged(reading: Reader, side: str, kept: str) -> None:
     class Many(StoreSeries):
         def increase_by(self, name, label, **_):
-            return {f"c{number:04}": 1.0 for number in range(CAUSES_MAX + 50)}
+            return {f"c{number:04}": float(number) for number in range(CAUSES_MAX + 50)}
 
-    many = Many(reading.series._store)
-    assert len(read(Count(of=(Counted(names.DELIVERIES),), over_s=60), "endpoint", many, 1)) == CAUSES_MAX
+    what = Count(of=(Counted(names.DELIVERIES),), over_s=60)
+    rule = Rule(name="r", severity=Severity.WARNING, summary="s", what=what, per="endpoint", **{side: 100})
+    found = read_rule(rule, Many(reading.series._store), 1)
+    assert len(found) == CAUSES_MAX
+    assert kept in found
 
 
 def test_a_surge_without_a_past_is_a_surge(process: Process, reading: Reader) -> None:

@@ -105,8 +105,42 @@ def test_a_secret_is_masked_by_its_type_or_by_its_name(facts: dict[str, object])
     assert HIDDEN not in encode({name: value for name, value in shown.items() if not name.startswith("whsec_")})
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password", "dbPassword", "user.password", "passwordHash", "password_hash", "SECRET_KEY", "secretKey", "apiKey",
+        "stripeApiKey", "aws_secret_access_key", "accessToken", "customerAuthToken", "refresh_tokens", "clientSecret",
+        "X-Api-Key", "Proxy-Authorization", "Set-Cookie", "sessionid", "sessionId", "pin", "card_cvv", "otp", "pwd",
+        "privateKey", "encryption_key", "jwt", "authtoken", "signature",
+    ],
+)  # fmt: skip
+def test_a_field_is_secret_by_its_name_however_that_is_spelt(name: str) -> None:
+    assert redacted({"deep": {name: HIDDEN}}) == {"deep": {name: MASK}}
+
+
+@pytest.mark.parametrize("name", ["password", "pin", "card_cvv", "client_secret"])
+def test_a_secret_that_is_a_number_is_masked_too(name: str) -> None:
+    assert redacted({name: 123_456}) == {name: MASK}
+
+
+@pytest.mark.parametrize(
+    "name", ["key", "order_key", "dedupe_key", "shipping", "spin", "keyboard", "tokenizer", "secretary", "passenger"]
+)
+def test_a_name_that_only_resembles_one_stays(name: str) -> None:
+    assert redacted({name: "plain"}) == {name: "plain"}
+
+
 def test_numbers_and_plain_facts_stay_as_they_are() -> None:
-    facts = {"token": 7, "attempt": 2, "duration_s": 0.5, "queue": "pdf", "manual": True, "codes": ["A", "B"]}
+    facts = {
+        "token": 7,
+        "prompt_tokens": 12,
+        "has_password": True,
+        "attempt": 2,
+        "duration_s": 0.5,
+        "queue": "pdf",
+        "manual": True,
+        "codes": ["A", "B"],
+    }
     assert redacted(facts) == facts
     assert redacted({"code": None}) == {}
 

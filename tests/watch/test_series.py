@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -10,9 +11,11 @@ from holdfast.base import bus, now_us
 from holdfast.catalog import Failure
 from holdfast.store import Store
 from holdfast.testing.instant import VirtualTime, instant
+from holdfast.watch import names
 from holdfast.watch.flush import Flusher
 from holdfast.watch.gauges import Gauges
 from holdfast.watch.meter import Meter
+from holdfast.watch.names import BY_NAME
 from holdfast.watch.series import POINTS_MAX, StoreSeries, quantile_of
 from holdfast.watch.slices import LONG_S, SHORT_S
 from holdfast.watch.upkeep import Upkeep
@@ -206,6 +209,17 @@ def test_gauges_show_what_stands_in_the_tables(series: StoreSeries, virtual_stor
     assert series.gauge("queue_oldest_seconds") == pytest.approx(7, abs=0.5)
     assert series.gauge("webhook_dead_letters") == 0
     assert series.gauge("link_breaker_state") is None
+
+
+def test_gauges_have_no_more_series_than_they_declare(
+    series: StoreSeries, virtual_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bounded = replace(names.QUEUE_DEPTH, series_max=3)
+    monkeypatch.setitem(BY_NAME, names.QUEUE_DEPTH.name, bounded)
+    for number in range(6):
+        Jobs(virtual_store).enqueue("k", queue=f"tenant-{number}")
+    assert series.gauges("queue_depth", "queue") == {"tenant-0": 1, "tenant-1": 1, "tenant-2": 1, "other": 3}
+    assert series.gauge("queue_depth") == 6
 
 
 def test_a_gauge_is_charted_by_its_samples(series: StoreSeries, virtual_store: Store, time: VirtualTime) -> None:

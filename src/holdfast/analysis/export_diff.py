@@ -1,7 +1,7 @@
 """What changed between two versions of the catalogs, and whether clients break of it.
 
-A client breaks when a code is gone, when its status is another, or when what was retried no longer is or the reverse.
-New codes and new words break nobody.
+A client breaks when a code is gone, when its status is another, or when what was retried no longer is or the reverse;
+also when that begins or ceases to depend on the occurrence. New codes and new words break nobody.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ class Changed(StrEnum):
     REMOVED = "removed"
     STATUS = "status"
     RETRYABLE = "retryable"
+    CONDITIONAL = "conditional"
     ADDED = "added"
     REWORDED = "reworded"
 
     @property
     def breaks(self) -> bool:
-        return self in (Changed.REMOVED, Changed.STATUS, Changed.RETRYABLE)
+        return self not in (Changed.ADDED, Changed.REWORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,8 @@ class Change:
                 return f"{where} has status {self.after} instead of {self.before}"
             case Changed.RETRYABLE:
                 return f"{where} is {'retried now' if self.after else 'no longer retried'}"
+            case Changed.CONDITIONAL:
+                return f"{where} is retried {'on condition only' if self.after else 'without condition now'}"
             case Changed.ADDED:
                 return f"{where} is new"
             case Changed.REWORDED:
@@ -69,14 +72,21 @@ def _compared(place: tuple[str, str], old: Entry | None, new: Entry | None) -> I
         yield Change(catalog=catalog, code=code, what=Changed.REMOVED)
     elif old is None:
         yield Change(catalog=catalog, code=code, what=Changed.ADDED)
-    elif old.contract == new.contract:
-        if _words(old) != _words(new):
-            yield Change(catalog=catalog, code=code, what=Changed.REWORDED)
     else:
-        if old.status != new.status:
-            yield Change(catalog=catalog, code=code, what=Changed.STATUS, before=old.status, after=new.status)
-        if old.retryable != new.retryable:
-            yield Change(catalog=catalog, code=code, what=Changed.RETRYABLE, before=old.retryable, after=new.retryable)
+        broken = list(_broken(old, new))
+        for what, before, after in broken:
+            yield Change(catalog=catalog, code=code, what=what, before=before, after=after)
+        if not broken and _words(old) != _words(new):
+            yield Change(catalog=catalog, code=code, what=Changed.REWORDED)
+
+
+def _broken(old: Entry, new: Entry) -> Iterator[tuple[Changed, int, int]]:
+    if old.status != new.status:
+        yield Changed.STATUS, old.status, new.status
+    if old.retryable != new.retryable:
+        yield Changed.RETRYABLE, old.retryable, new.retryable
+    elif new.retryable and old.conditional != new.conditional:
+        yield Changed.CONDITIONAL, old.conditional, new.conditional
 
 
 def _words(entry: Entry) -> Entry:

@@ -44,7 +44,19 @@ def from_json(text: str | bytes) -> list[Entry]:
     faults = document.get("faults")
     if not isinstance(faults, list) or len(faults) > FAULTS_MAX:
         raise ExportUnreadable(f'"faults" is no list of at most {FAULTS_MAX}')
-    return [_entry(one, number) for number, one in enumerate(faults)]
+    found = [_entry(one, number) for number, one in enumerate(faults)]
+    _check_places(found)
+    return found
+
+
+def _check_places(found: Sequence[Entry]) -> None:
+    """A code stands once in a catalog: of two, a comparison would see only one."""
+    places: set[tuple[str, str]] = set()
+    for number, entry in enumerate(found):
+        for catalog in entry.catalogs:
+            if (catalog, entry.code) in places:
+                raise ExportUnreadable(f"faults[{number}] ({entry.code}) is in the catalog {catalog!r} twice")
+            places.add((catalog, entry.code))
 
 
 def _entry(given: object, number: int) -> Entry:
@@ -56,7 +68,7 @@ def _entry(given: object, number: int) -> Entry:
     if not isinstance(status, int) or isinstance(status, bool) or not isinstance(retryable, bool):
         raise ExportUnreadable(f"faults[{number}] ({code}) has no status, or does not say whether it is retryable")
     catalogs = given.get("catalogs")
-    if not isinstance(catalogs, list) or not all(isinstance(name, str) for name in catalogs):
+    if not (isinstance(catalogs, list) and catalogs and all(isinstance(name, str) for name in catalogs)):
         raise ExportUnreadable(f"faults[{number}] ({code}) names no catalogs")
     wanted = {field.name for field in fields(Entry)}
     known: dict[str, Any] = {"says": "", "blame": "", "severity": ""}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.analysis.export import Entry
 from holdfast.catalog import Blame, Severity
@@ -15,18 +15,26 @@ _SPECIAL = str.maketrans({letter: f"\\{letter}" for letter in "\\`*_[]|#"} | {"<
 def to_markdown(recorded: Sequence[Entry]) -> str:
     """The page, the same for the same catalogs."""
     codes = {entry.code for entry in recorded}
-    lines = ["# Error codes", "", f"{len(codes)} codes.", "", *_table(recorded)]
+    lines = ["# Error codes", "", f"{len(codes)} codes.", "", *_table(_anchored(recorded))]
     for entry in recorded:
         lines += ["", *_section(entry, codes)]
     return "\n".join(lines) + "\n"
 
 
-def _table(recorded: Sequence[Entry]) -> Iterator[str]:
+def _anchored(recorded: Sequence[Entry]) -> Iterator[tuple[Entry, str]]:
+    """Each entry with the anchor of its section; Markdown numbers headings that have the same text."""
+    seen: dict[str, int] = {}
+    for entry in recorded:
+        times = seen[entry.code] = seen.get(entry.code, -1) + 1
+        yield entry, entry.code.lower() + (f"-{times}" if times else "")
+
+
+def _table(anchored: Iterable[tuple[Entry, str]]) -> Iterator[str]:
     yield "| code | status | retried | who has to act | what the person reads | in |"
     yield "|---|---|---|---|---|---|"
-    for entry in sorted(recorded, key=lambda one: (one.code, one.catalogs)):
+    for entry, anchor in sorted(anchored, key=lambda one: (one[0].code, one[0].catalogs)):
         catalogs = ", ".join(_text(name) for name in entry.catalogs)
-        cells = (_link(entry.code), entry.status, _yes(entry), _blame(entry), _text(entry.says), catalogs)
+        cells = (_link(entry.code, anchor), entry.status, _yes(entry), _blame(entry), _text(entry.says), catalogs)
         yield f"| {' | '.join(str(cell) for cell in cells)} |"
 
 
@@ -44,7 +52,8 @@ def _section(entry: Entry, codes: set[str]) -> Iterator[str]:
     if entry.remedy:
         yield f"- **Remedy**: {_text(entry.remedy)}"
     if entry.related:
-        yield f"- **Related**: {', '.join(_link(code) if code in codes else _text(code) for code in entry.related)}"
+        related = (_link(code, code.lower()) if code in codes else _text(code) for code in entry.related)
+        yield f"- **Related**: {', '.join(related)}"
     yield f"- **In**: {', '.join(_text(name) for name in entry.catalogs)}"
     for example in entry.examples:
         # Backticks are written as JSON may write them, so that nothing inside can close the fence.
@@ -52,8 +61,8 @@ def _section(entry: Entry, codes: set[str]) -> Iterator[str]:
         yield f"\n```json\n{text}\n```"
 
 
-def _link(code: str) -> str:
-    return f"[`{code}`](#{code.lower()})"
+def _link(code: str, anchor: str) -> str:
+    return f"[`{code}`](#{anchor})"
 
 
 def _yes(entry: Entry) -> str:

@@ -1,4 +1,4 @@
-"""Breakers by hand: open one, close one. Probing is the queues' own verb."""
+"""Breakers by hand: open one, close one, for the page and the command. Probing is the queues' own verb."""
 
 from __future__ import annotations
 

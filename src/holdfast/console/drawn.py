@@ -8,14 +8,15 @@ from dataclasses import replace
 from holdfast.catalog.fault import Severity
 from holdfast.console.charts import Bar, Threshold, bars, columns, line_chart, line_table
 from holdfast.console.charts.canvas import floor_tenth
-from holdfast.console.graves import most_frequent
+from holdfast.console.graves import Group, most_frequent
 from holdfast.console.measured import Measured, Window, counted, measured, narrowed_to
 from holdfast.console.page import Desk
 from holdfast.console.parts import Column, code_link, link, panel, table
+from holdfast.console.redacted import said
 from holdfast.console.scope import Scope
 from holdfast.console.visit import Visit
-from holdfast.console.words import count, cut, moment, number, span
-from holdfast.http.markup import Markup, element
+from holdfast.console.words import count, moment, number, span
+from holdfast.http.markup import Markup, element, joined
 from holdfast.watch.panels import TOP_ROWS, Chart, Panel, Unit
 from holdfast.watch.rules import Rule
 from holdfast.watch.rules_measure import Level
@@ -29,7 +30,7 @@ _TOLD: dict[Unit, Callable[[float], str]] = {
     Unit.SECONDS: span,
     Unit.COUNT: number,
 }
-_TOP = (Column("letters", "number"), Column("message", "wide"), Column("code"), Column("last seen"))
+_TOP = (Column("letters", "number"), Column("message", "wide"), Column("last seen"))
 _CODES = (Column("times", "number"), Column("code"), Column("what the person reads", "wide"))
 
 
@@ -144,13 +145,17 @@ def _top(desk: Desk, visit: Visit, scope: Scope, one: Panel, window: Window) -> 
     rows = [
         [
             link(visit.to("jobs", state="failed", fingerprint=group.fingerprint), count(group.count)),
-            cut(group.message or group.technical, MESSAGE_CHARS_MAX),
-            code_link(visit, group.code),
+            _died_of(visit, group),
             moment(group.last_us, window.until_us),
         ]
         for group in most
     ]
     return table(_TOP, rows, caption="Top error messages", empty="Nothing died in this time.")
+
+
+def _died_of(visit: Visit, group: Group) -> Markup:
+    message = said(group.message or group.technical, MESSAGE_CHARS_MAX)
+    return joined(element("span", message, class_="summary"), code_link(visit, group.code))
 
 
 def _codes(desk: Desk, visit: Visit, scope: Scope, one: Panel, window: Window) -> Markup:

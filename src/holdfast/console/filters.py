@@ -22,6 +22,7 @@ STATES = tuple(state.value for state in JobState)
 RANGES = (("1h", "last hour"), ("6h", "last 6 hours"), ("24h", "last day"), ("7d", "last week"))
 _AGO = re.compile(r"(\d{1,9})(s|m|h|d)\Z", re.ASCII)
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_FIRST_US, _LAST_US = us_of(datetime.min.replace(tzinfo=UTC)), us_of(datetime.max.replace(tzinfo=UTC))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,16 +98,22 @@ def time_of(visit: Visit, name: str, now_us: int) -> int | None:
     text = visit.get(name)
     if text is None:
         return None
-    ago = _AGO.match(text.strip())
+    at_us = _time_us(text.strip(), now_us)
+    if at_us is None or not _FIRST_US <= at_us <= _LAST_US:
+        raise BAD_REQUEST("{field} is how long ago (30m, 2h, 1d) or a time such as 2026-03-01T12:30.", field=name)
+    return at_us
+
+
+def _time_us(text: str, now_us: int) -> int | None:
+    ago = _AGO.match(text)
     if ago:
-        return now_us - int(ago[1]) * _UNITS_S[ago[2]] * 1_000_000
+        # Longer ago than any calendar knows is always.
+        return max(now_us - int(ago[1]) * _UNITS_S[ago[2]] * 1_000_000, _FIRST_US)
     try:
-        moment = datetime.fromisoformat(text.strip())
-        return us_of(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
-    except (ValueError, OverflowError):
-        raise BAD_REQUEST(
-            "{field} is how long ago (30m, 2h, 1d) or a time such as 2026-03-01T12:30.", field=name
-        ) from None
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return us_of(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
 
 
 def iso(at_us: int) -> str:

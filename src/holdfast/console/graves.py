@@ -47,8 +47,10 @@ class Graves:
     """The groups of one walk."""
 
     groups: Sequence[Group]
-    more: int
-    """How many groups are not shown."""
+    """Those that died last, so many as are shown."""
+    group_count: int
+    letter_count: int
+    """Of all groups, also those that are not shown."""
     next: str | None
     """Where the next walk begins; None when all have been walked."""
 
@@ -59,7 +61,8 @@ def graves(tx: Tx, wanted: Filter, place: Sequence[Any]) -> Graves:
     latest = sorted(groups, key=lambda group: group.last_us, reverse=True)[:GROUPS_SHOWN_MAX]
     _describe(tx, latest)
     _date(tx, latest)
-    return Graves(latest, len(groups) - len(latest), None if end is None else encode(list(end)))
+    letters = sum(group.count for group in groups)
+    return Graves(latest, len(groups), letters, None if end is None else encode(list(end)))
 
 
 def most_frequent(tx: Tx, wanted: Filter, count: int) -> Sequence[Group]:

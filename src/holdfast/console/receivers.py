@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from holdfast.console.filters import Filter
 from holdfast.console.graves import COUNT_MAX, COUNT_WALK_MAX
 from holdfast.console.listing import death_filter, death_span
-from holdfast.delivery.publishing import KIND, QUEUE
 from holdfast.store import Store, Tx
 from holdfast.worker.dead_filter import EARLIEST_US, LATEST_US
 from holdfast.worker.dead_moves import Letter, revive_free
@@ -24,8 +23,8 @@ class Reviver:
 
     def __call__(self, tx: Tx, letters: Sequence[Letter], reason: str | None) -> int:
         """An act for one batch."""
-        disabled = _disabled(tx, {letter.tenant for letter in letters if is_delivery(letter)})
-        able = [letter for letter in letters if not (is_delivery(letter) and letter.tenant in disabled)]
+        lost = {row[0] for row in tx.rows("console.disabled", ids=[letter.id for letter in letters])} if letters else ()
+        able = [letter for letter in letters if letter.id not in lost]
         revived = revive_free(tx, able, reason) if able else 0
         tx.after_commit.append(lambda: self._follow(able, len(letters) - len(able)))
         return revived
@@ -36,11 +35,6 @@ class Reviver:
         wake_workers(self._store, {letter.queue for letter in able})
 
 
-def is_delivery(letter: Letter) -> bool:
-    """Whether the letter is a delivery; its tenant then is its endpoint."""
-    return letter.queue == QUEUE and letter.kind == KIND
-
-
 def count_unreceivable(tx: Tx, wanted: Filter) -> int:
     """How many of those that match nobody would receive; counted as far as `count_dead` counts."""
     if tx.row("console.any_disabled") is None:
@@ -49,11 +43,5 @@ def count_unreceivable(tx: Tx, wanted: Filter) -> int:
     end = tx.row("console.failed_end", **span, before_us=LATEST_US, before_id="", scan=COUNT_WALK_MAX)
     end_us, end_id = (EARLIEST_US, "") if end is None else end
     asked = {**span, **death_filter(wanted), "end_us": end_us, "end_id": end_id, "most": COUNT_MAX}
-    found = tx.row("console.unreceivable_count", **asked, delivery_queue=QUEUE, delivery_kind=KIND)
+    found = tx.row("console.unreceivable_count", **asked)
     return int(found[0]) if found else 0
-
-
-def _disabled(tx: Tx, endpoints: set[str]) -> set[str]:
-    if not endpoints:
-        return set()
-    return {row[0] for row in tx.rows("console.disabled", ids=sorted(endpoints))}

@@ -1,12 +1,12 @@
-"""Payloads as they may be shown: bounded, and without what a field's name or its look gives away as a secret."""
+"""Payloads and messages as they may be shown: bounded, and without what its name or its look gives away as a secret."""
 
 from __future__ import annotations
 
 import json
 
 from holdfast.base import MASK, Json
-from holdfast.console.words import MORE
-from holdfast.watch.redact import SECRET_FIELD, redacted_text
+from holdfast.console.words import MORE, cut
+from holdfast.watch.redact import is_secret, redacted_text
 
 SHOWN_CHARS_MAX = 20_000
 
@@ -24,6 +24,11 @@ def shown(stored: str | None) -> str:
     return f"{text[:SHOWN_CHARS_MAX]}\n{MORE} cut after {SHOWN_CHARS_MAX:,} characters"
 
 
+def said(text: str | None, chars_max: int) -> str:
+    """A message or a reason: what a failed call reports may hold the address or the header that it was made with."""
+    return cut(redacted_text(text), chars_max) if text else ""
+
+
 def masked(value: Json) -> Json:
     """The value with `***` for secrets. Unlike a log, a page shows bodies: the operator came to read them."""
     if isinstance(value, dict):
@@ -34,6 +39,4 @@ def masked(value: Json) -> Json:
 
 
 def _field(name: str, value: Json) -> Json:
-    if SECRET_FIELD.search(name) and not isinstance(value, int | float):
-        return MASK
-    return masked(value)
+    return MASK if is_secret(name, value) else masked(value)

@@ -101,8 +101,8 @@ class Scope:
             case "queue":
                 return Filter(queue=self.name or None)
             case "endpoint":
-                # A delivery is a job, and the tenant of that job is its endpoint.
-                return Filter(queue=DELIVERY_QUEUE, tenant=self.name or None)
+                # A delivery is a job, and the tenant of that job is its endpoint, whichever queue it is in.
+                return Filter(tenant=self.name) if self.name else Filter(queue=DELIVERY_QUEUE)
             case _:
                 return None
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast.console.parts import code_link
+from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
 from holdfast.console.words import SECOND_US, cut, moment, span
 from holdfast.http.markup import Markup, element, joined
@@ -25,8 +27,8 @@ TONES = {
     "snoozed": "warn",
 }
 ROUNDING_S = 0.5
-ASKING = frozenset({429, 503})
-"""The statuses whose Retry-After counts."""
+_NAMED = re.compile(rf"{ASKED} ([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?) s: ")
+"""How the journal begins a reason when the other side named the wait."""
 _WORDS = {
     "enqueued": "Enqueued",
     "claimed": "Claimed",
@@ -53,11 +55,11 @@ class Moment:
     times: int = 1
 
 
-def timeline(visit: Visit, events: Sequence[Event], now_us: int, delays_s: Sequence[float] = ()) -> Markup:
-    """The events in order. With the schedule of an endpoint it is known which waits the endpoint asked for itself."""
+def timeline(visit: Visit, events: Sequence[Event], now_us: int) -> Markup:
+    """The events in order."""
     if not events:
         return element("p", "Its history has been pruned.", class_="empty")
-    shown = [_entry(visit, moment_, now_us, delays_s) for moment_ in moments(events)]
+    shown = [_entry(visit, moment_, now_us) for moment_ in moments(events)]
     return element("ol", *shown, class_="timeline")
 
 
@@ -83,7 +85,7 @@ def _alike(one: Event, other: Event) -> bool:
     return all(one[name] == other[name] for name in ("verb", "attempt", "code", "reason"))
 
 
-def _entry(visit: Visit, one: Moment, now_us: int, delays_s: Sequence[float]) -> Markup:
+def _entry(visit: Visit, one: Moment, now_us: int) -> Markup:
     event, verb = one.event, one.event["verb"]
     details = [f"attempt {event['attempt']}"] if event["attempt"] else []
     details += [f"by {cut(one.worker or event['worker'], WORKER_CHARS_MAX)}"] if one.worker or event["worker"] else []
@@ -97,41 +99,42 @@ def _entry(visit: Visit, one: Moment, now_us: int, delays_s: Sequence[float]) ->
         element("span", ", ".join(details), class_="attempt"),
         class_="head",
     )
-    what = _what(visit, event, now_us, delays_s)
-    reason = [element("p", cut(event["reason"], REASON_CHARS_MAX), class_="message")] if event["reason"] else []
+    what = _what(visit, event, now_us)
+    why = said(_NAMED.sub("", event["reason"] or "", count=1), REASON_CHARS_MAX)
+    reason = [element("p", why, class_="message")] if why else []
     return element("li", head, *([element("p", what)] if what else []), *reason, class_=TONES.get(verb, "plain"))
 
 
-def _what(visit: Visit, event: Event, now_us: int, delays_s: Sequence[float]) -> Markup:
+def _what(visit: Visit, event: Event, now_us: int) -> Markup:
     """What was answered, how long it took, and what follows."""
-    said: list[str] = []
+    told: list[str] = []
     if event["upstream_status"] is not None:
-        said.append(str(event["upstream_status"]))
+        told.append(str(event["upstream_status"]))
     if event["code"]:
-        said.append(code_link(visit, event["code"]))
+        told.append(code_link(visit, event["code"]))
     if event["duration_us"]:
-        said.append(f"took {span(event['duration_us'] / SECOND_US)}")
-    wait = _wait(event, delays_s)
+        told.append(f"took {span(event['duration_us'] / SECOND_US)}")
+    wait = _wait(event)
     if wait:
-        said.append(wait)
-    listed = joined(*(part for number, one in enumerate(said) for part in ([", "] if number else []) + [one]))
+        told.append(wait)
+    listed = joined(*(part for number, one in enumerate(told) for part in ([", "] if number else []) + [one]))
     if event["due_us"] is None or event["due_us"] <= event["at_us"]:
         return listed
-    return joined(listed, " → next at " if said else "next at ", moment(event["due_us"], now_us))
+    return joined(listed, " → next at " if told else "next at ", moment(event["due_us"], now_us))
 
 
-def _wait(event: Event, delays_s: Sequence[float]) -> str:
+def _wait(event: Event) -> str:
     if event["due_us"] is None or event["due_us"] <= event["at_us"]:
         return ""
     wait_s = (event["due_us"] - event["at_us"]) / SECOND_US
-    return f"Retry-After {wait_s:.0f}" if _asked(event, wait_s, delays_s) else f"waits {span(wait_s)}"
+    asked_s = _asked_s(event)
+    if asked_s is None:
+        return f"waits {span(wait_s)}"
+    longer = "" if abs(asked_s - wait_s) <= ROUNDING_S else f", waits {span(wait_s)}"
+    return f"{ASKED} {asked_s:.0f}{longer}"
 
 
-def _asked(event: Event, wait_s: float, delays_s: Sequence[float]) -> bool:
-    """Whether the other side named the wait: the journal says so, or the schedule would have been another."""
-    if str(event["reason"] or "").startswith(ASKED):
-        return True
-    if event["upstream_status"] not in ASKING or not delays_s:
-        return False
-    planned_s: float = delays_s[min(event["attempt"], len(delays_s)) - 1]
-    return abs(wait_s - planned_s) > ROUNDING_S
+def _asked_s(event: Event) -> float | None:
+    """How long the other side asked to be left alone; None where the wait is our own."""
+    named = _NAMED.match(event["reason"] or "")
+    return None if named is None else float(named[1])

@@ -14,36 +14,39 @@ Readings = dict[str, float]
 """By cause; the one cause of a measure that is not taken apart is the empty text."""
 
 CAUSES_MAX = 200
-"""So many causes of one rule are looked at; the labels of a metric are bounded too."""
+"""So many causes of one rule are judged, those that are worst off; the labels of a metric are bounded too."""
 
 
 def read_rule(rule: Rule, series: Series, until_us: int) -> Readings:
     """What the rule is judged by; nothing while it is switched off."""
-    return read(rule.what, rule.per, series, until_us) if rule.enabled else {}
+    if not rule.enabled:
+        return {}
+    found = sorted(read(rule.what, rule.per, series, until_us).items())
+    worst = sorted(found, key=lambda item: item[1], reverse=rule.above is not None)
+    return dict(sorted(worst[:CAUSES_MAX]))
 
 
 def read(measure: Measure, per: str | None, series: Series, until_us: int) -> Readings:
     """The measure for each value of the label, or for everything together."""
     match measure:
         case Count():
-            found = _count(measure, per, series, until_us)
+            return _count(measure, per, series, until_us)
         case Ratio(part=part, whole=whole, over_s=over_s):
             total = _grown(whole, "", per, over_s, series, until_us)
             share = _grown(part, "", per, over_s, series, until_us)
-            found = {cause: share.get(cause, 0.0) / value for cause, value in total.items() if value > 0}
+            return {cause: share.get(cause, 0.0) / value for cause, value in total.items() if value > 0}
         case Average(of=of, over_s=over_s):
             counts = _grown(of, "_count", per, over_s, series, until_us)
             sums = _grown(of, "_sum", per, over_s, series, until_us)
-            found = {cause: sums.get(cause, 0.0) / count for cause, count in counts.items() if count > 0}
+            return {cause: sums.get(cause, 0.0) / count for cause, count in counts.items() if count > 0}
         case Quantile():
-            found = _quantile(measure, per, series, until_us)
+            return _quantile(measure, per, series, until_us)
         case Level():
-            found = _level(measure, per, series)
+            return _level(measure, per, series)
         case Surge():
-            found = _surge(measure, per, series, until_us)
+            return _surge(measure, per, series, until_us)
         case _:
             assert_never(measure)
-    return dict(sorted(found.items())[:CAUSES_MAX])
 
 
 def _count(measure: Count, per: str | None, series: Series, until_us: int) -> Readings:

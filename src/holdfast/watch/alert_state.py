@@ -25,6 +25,8 @@ ALERT = (
 
 
 class Phase(StrEnum):
+    """Where an alert stands: pending until it has lasted long enough to fire."""
+
     INACTIVE = "inactive"
     PENDING = "pending"
     FIRING = "firing"

@@ -68,6 +68,11 @@ class Alerts:
         jobs: Jobs | None = None,
     ) -> None:
         """
+        Args:
+            series: the numbers that are judged, usually `StoreSeries(store)`.
+            sinks: who is told; without any, the bus and the journal are.
+            every_s: how often; however many processes judge, each alert is told once.
+
         Raises:
             ValueError: two rules or two sinks have the same name, or turns follow each other too fast.
         """

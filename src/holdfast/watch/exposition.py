@@ -12,6 +12,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import monotonic_s
+from holdfast.base.lazy import name_extra
 from holdfast.catalog import Dialect, Failure, render
 from holdfast.catalog.core import METHOD_NOT_ALLOWED
 from holdfast.store import Store
@@ -40,7 +41,11 @@ class Exposition:
     """What a scrape gets; remembered for a moment, so that many cost no more than one. Threads may share it."""
 
     def __init__(self, store: Store, *, remembered_s: float = REMEMBERED_S) -> None:
-        from prometheus_client import CollectorRegistry
+        try:
+            from prometheus_client import CollectorRegistry
+        except ModuleNotFoundError as missing:
+            name_extra(missing)
+            raise
 
         self._store = store
         self._gauges = Gauges(store, remembered_s=remembered_s)

@@ -17,11 +17,13 @@ from holdfast.worker.queues import Queues, QueueStatus
 REMEMBERED_S = 1.0
 """However often somebody asks, the tables are read no more than once in this time."""
 COUNTED_MAX = 10_000
-QUEUES_MAX = 1_000
 LATELY_S = 3_600
 ALIVE_S = 60
 """What a process says of itself counts for so long after it was last heard of."""
 SAID_MAX = 10_000
+
+Set = tuple[tuple[str, str], ...]
+"""A set of labels, as a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def merged(metric: Metric, values: Iterable[float]) -> float | None:
 
 
 def _look(tx: Tx) -> tuple[list[Row], list[Row]]:
-    dead = tx.rows("metric.dead", most=COUNTED_MAX, lately_us=LATELY_S * 1_000_000, queues=QUEUES_MAX)
+    dead = tx.rows("metric.dead", most=COUNTED_MAX, lately_us=LATELY_S * 1_000_000, queues=names.QUEUES_MAX)
     return dead, tx.rows("metric.live_gauges", alive_us=ALIVE_S * 1_000_000, most=SAID_MAX)
 
 
@@ -104,12 +106,26 @@ def _of_dead(rows: list[Row]) -> list[Sample]:
 
 
 def _merged(samples: Iterable[Sample]) -> list[Sample]:
-    """One value for each set of labels: processes may say different things of the same link."""
-    together: dict[tuple[str, tuple[tuple[str, str], ...]], list[Sample]] = {}
+    """One value for each set of labels: processes may say different things of the same link, and what would be one
+    set too many is told as `other`, as it is of counters."""
+    together: dict[Metric, dict[Set, list[float]]] = {}
     for one in samples:
-        if one.name in BY_NAME:  # an older or newer version may have written others
-            together.setdefault((one.name, tuple(sorted(one.labels.items()))), []).append(one)
+        metric = BY_NAME.get(one.name)
+        if metric is not None:  # an older or newer version may have written others
+            together.setdefault(metric, {}).setdefault(tuple(sorted(one.labels.items())), []).append(one.value)
     return [
-        Sample(name, ones[0].labels, float(merged(BY_NAME[name], (one.value for one in ones)) or 0.0))
-        for (name, _), ones in together.items()
+        Sample(metric.name, dict(labels), float(merged(metric, values) or 0.0))
+        for metric, sets in together.items()
+        for labels, values in _bounded(metric, sets).items()
     ]
+
+
+def _bounded(metric: Metric, sets: dict[Set, list[float]]) -> dict[Set, list[float]]:
+    """The first so many by name, which stay the same from one reading to the next, and the others together."""
+    if len(sets) <= metric.series_max:
+        return sets
+    kept = dict(sorted(sets.items())[: metric.series_max])
+    rest = [value for labels, values in sets.items() if labels not in kept for value in values]
+    others = tuple((label, names.OTHER) for label in sorted(metric.labels))
+    kept[others] = [*kept.get(others, []), *rest]
+    return kept

@@ -12,6 +12,7 @@ from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from holdfast.base import Facts, bus, encode, now_us, utc_text
+from holdfast.base.lazy import name_extra
 from holdfast.catalog import current_context
 from holdfast.catalog.fault import Severity
 from holdfast.watch.redact import redacted
@@ -42,7 +43,11 @@ def log_events(*, json: bool | None = None, stream: TextIO | None = None, level:
     Raises:
         ValueError: there is no such level.
     """
-    import structlog
+    try:
+        import structlog
+    except ModuleNotFoundError as missing:
+        name_extra(missing)
+        raise
 
     if level not in LEVELS:
         raise ValueError(f"{level!r} is no level; levels: {', '.join(LEVELS)}")

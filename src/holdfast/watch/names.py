@@ -12,9 +12,13 @@ OTHER = "other"
 """The value of every label of a series that would have been one too many."""
 SERIES_MAX = 200
 """So many sets of labels a metric may have unless it says otherwise."""
+QUEUES_MAX = 1_000
+"""So many queues are shown each by itself."""
 
 
 class Kind(StrEnum):
+    """What Prometheus calls the type of a metric."""
+
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
@@ -56,8 +60,12 @@ def _counter(name: str, meaning: str, *labels: str, series_max: int = SERIES_MAX
     return Metric(name=name, kind=Kind.COUNTER, help=meaning, labels=labels, series_max=series_max)
 
 
-def _gauge(name: str, meaning: str, *labels: str, merge: Merge = Merge.SUM) -> Metric:
-    return Metric(name=name, kind=Kind.GAUGE, help=meaning, labels=labels, merge=merge)
+def _gauge(name: str, meaning: str, *labels: str, merge: Merge = Merge.SUM, series_max: int = SERIES_MAX) -> Metric:
+    return Metric(name=name, kind=Kind.GAUGE, help=meaning, labels=labels, merge=merge, series_max=series_max)
+
+
+def _queue_gauge(name: str, meaning: str, *, merge: Merge = Merge.SUM) -> Metric:
+    return _gauge(name, meaning, "queue", merge=merge, series_max=QUEUES_MAX)
 
 
 def _histogram(
@@ -72,13 +80,13 @@ JOBS_FAILED = _counter("jobs_failed_total", "Jobs that failed for good.", "queue
 JOB_DURATION = _histogram("job_processing_duration_seconds", "How long an attempt of a job took.", "queue")
 JOB_RETRIES = _histogram("job_retry_count", "Retries that a job had taken when it ended.", "queue", buckets=RETRIES)
 MANUAL_RETRIES = _counter("manual_retry_total", "Failed jobs that were revived.", "queue")
-QUEUE_DEPTH = _gauge("queue_depth", "Jobs that wait in a queue, due or not; counted up to 10000 a lane.", "queue")
-QUEUE_OLDEST = _gauge(
-    "queue_oldest_seconds", "For how long the oldest job of a queue has been due.", "queue", merge=Merge.MAX
+QUEUE_DEPTH = _queue_gauge("queue_depth", "Jobs that wait in a queue, due or not; counted up to 10000 a lane.")
+QUEUE_OLDEST = _queue_gauge(
+    "queue_oldest_seconds", "For how long the oldest job of a queue has been due.", merge=Merge.MAX
 )
-QUEUE_PAUSED = _gauge("queue_paused", "1 while a queue is paused by hand.", "queue", merge=Merge.MAX)
-JOBS_ACTIVE = _gauge("jobs_active", "Jobs that are worked on now.", "queue")
-DEAD_LETTERS = _gauge("dead_letters", "Failed jobs that are kept; the newest 10000 are counted.", "queue")
+QUEUE_PAUSED = _queue_gauge("queue_paused", "1 while a queue is paused by hand.", merge=Merge.MAX)
+JOBS_ACTIVE = _queue_gauge("jobs_active", "Jobs that are worked on now.")
+DEAD_LETTERS = _queue_gauge("dead_letters", "Failed jobs that are kept; up to 10000 of a queue are counted.")
 WORKER_TROUBLE = _counter("worker_trouble_total", "Times a worker could not reach its store.", "error_code")
 
 # Webhooks sent.

@@ -15,13 +15,14 @@ TEXT_CHARS_MAX = 8_192
 """A longer text is cut; a technical reason with its trace of calls fits."""
 CUT = "…"
 
-SECRET_FIELD = re.compile(
-    r"(?:^|[_.-])(?:authorization|proxy[_-]?authorization|cookie|set[_-]?cookie|password|passwd|passphrase|secret|secrets"
-    r"|api[_-]?key|access[_-]?key|private[_-]?key|signing[_-]?key|client[_-]?secret|credentials?"
-    r"|(?:access|refresh|id|auth|bearer|session|csrf|operator)[_-]?token|token|signature)\Z",
+_SECRET_FIELD = re.compile(
+    r"(?:^|[_. -])(?:authorization|cookie|password|passwd|passphrase|passcode|pwd|pin|otp|cvv|cvc|secrets?|jwt"
+    r"|(?:api|access|private|signing|secret|encryption|master|license)[_-]?key|credentials?|tokens?|signature"
+    r"|session[_-]?id|(?:api|auth|access|refresh|bearer|session|csrf|id)token)(?:[_-]?(?:hash|value|text|raw))?\Z",
     re.IGNORECASE,
 )
-"""A field with such a name is masked whatever it holds, unless it is a number."""
+_COUNTED = re.compile(r"(?i:tokens?)\Z")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 BODY_FIELDS = frozenset({
     "body", "payload", "result", "request_body", "response_body", "received", "content", "headers",
 })  # fmt: skip
@@ -52,6 +53,16 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 
+def is_secret(name: str, value: object) -> bool:
+    """Whether a field has a name whose value is never shown, as `db_password`, `webhook-secret` or `accessToken`.
+
+    Yes and no give nothing away, and numbers called `token` are counts.
+    """
+    if isinstance(value, bool) or (isinstance(value, int | float) and _COUNTED.search(name)):
+        return False
+    return _SECRET_FIELD.search(_HUMP.sub("_", name)) is not None
+
+
 def redacted_text(text: str) -> str:
     """The text with everything that looks like a secret masked, cut where it is too long."""
     if len(text) > TEXT_CHARS_MAX:
@@ -73,9 +84,7 @@ def redacted(facts: Mapping[str, Any]) -> dict[str, Json]:
 def _field(name: str, value: Any) -> Json:
     if name.lower() in BODY_FIELDS:
         return _size(value)
-    if SECRET_FIELD.search(name) and not isinstance(value, int | float):
-        return MASK
-    return _said(plain(value))
+    return MASK if is_secret(name, value) else _said(plain(value))
 
 
 def _said(value: Json) -> Json:

@@ -25,7 +25,7 @@ def value_text(measure: Measure, value: float | None) -> str:
     if isinstance(measure, Surge):
         return f"{value:.3g} times"
     if metrics_of(measure)[0].name.endswith("_seconds"):
-        return span_text(round(value, 3))
+        return span_text(round(value, 1 if value >= 10 else 3))
     return f"{value:.6g}"
 
 

@@ -94,7 +94,10 @@ class Series(Protocol):
 
 
 class StoreSeries:
-    """The numbers of all processes, as the store has them. Threads may share it."""
+    """The numbers of all processes, as the store has them; `Series` says what each question means.
+
+    Threads may share it.
+    """
 
     def __init__(self, store: Store, *, gauges: Gauges | None = None) -> None:
         self._store = store

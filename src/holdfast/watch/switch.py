@@ -36,6 +36,8 @@ SUBJECT = "switch:"
 
 
 class Side(StrEnum):
+    """Which of its two links a switch uses."""
+
     PRIMARY = "primary"
     FALLBACK = "fallback"
 

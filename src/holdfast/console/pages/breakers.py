@@ -6,8 +6,9 @@ from typing import Any
 
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import Column, act, aside, badge, choice, facts, field, hidden, notice, panel, table
+from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
-from holdfast.console.words import age, cut, moment
+from holdfast.console.words import age, moment
 from holdfast.http.markup import Markup, element
 from holdfast.store import Tx
 from holdfast.watch.names import BREAKER_LEVELS, LINK_BREAKER
@@ -40,7 +41,8 @@ def page(desk: Desk, visit: Visit) -> Page:
         parts.append(Live(f"breaker-{number}", _breaker(one, events, now_us)))
         parts.append(_hand(visit, one))
     if len(found) > SHOWN_MAX:
-        parts.append(notice(f"{len(found) - SHOWN_MAX} more, all closed, are not shown."))
+        closed = ", all closed," if found[SHOWN_MAX].state == "closed" else ""
+        parts.append(notice(f"{len(found) - SHOWN_MAX} more{closed} are not shown."))
     parts.append(Live("links", _links(desk)))
     return Page("Breakers", parts, "breakers")
 
@@ -48,7 +50,7 @@ def page(desk: Desk, visit: Visit) -> Page:
 def _breaker(one: BreakerStatus, events: list[dict[str, Any]], now_us: int) -> Markup:
     is_open = one.state != "closed"
     rows = [
-        [moment(event["at_us"], now_us), event["verb"].replace("_", " "), cut(event["reason"] or "", 200)]
+        [moment(event["at_us"], now_us), event["verb"].replace("_", " "), said(event["reason"], 200)]
         for event in events
     ]
     return panel(

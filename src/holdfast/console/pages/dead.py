@@ -9,9 +9,11 @@ from holdfast.console.filters import Filter, filter_form, filter_of
 from holdfast.console.graves import WALK_ROWS_MAX, Graves, Group, graves
 from holdfast.console.listing import read_place
 from holdfast.console.page import Desk, Live, Page, Part
+from holdfast.console.pages.dead_work import FILTERS
 from holdfast.console.parts import Column, code_link, link, notice, pager, table
+from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
-from holdfast.console.words import count, cut, moment, plural
+from holdfast.console.words import count, moment, plural
 from holdfast.http.markup import Markup, element, joined
 from holdfast.store import Tx
 from holdfast.worker.dead_filter import LATEST_US
@@ -47,10 +49,10 @@ def page(desk: Desk, visit: Visit) -> Page:
     notes = []
     if partly:
         notes.append(notice(f"Looked at {WALK_ROWS_MAX:,} dead letters; groups are counted among those."))
-    if found.more:
-        notes.append(notice(f"{plural(found.more, 'group')} more are not shown; narrow the filter."))
-    total = sum(group.count for group in found.groups)
-    words = f"{plural(total, 'dead letter')}{'+' if partly else ''} in {plural(len(found.groups), 'group')}."
+    if found.group_count > len(rows):
+        notes.append(notice(f"Shown are the {len(rows)} that died last; narrow the filter to see the others."))
+    many = f"{count(found.letter_count)}{'+' if partly else ''} dead letter{'' if found.letter_count == 1 else 's'}"
+    words = f"{many} in {plural(found.group_count, 'group')}."
     parts: list[Part] = [
         element("h1", "Dead letters"),
         filter_form(visit, names=NAMES, states=False),
@@ -62,43 +64,46 @@ def page(desk: Desk, visit: Visit) -> Page:
 
 
 def _all_matching(visit: Visit) -> Markup:
-    """The ways to do something about all that match the filter; both ask first."""
-    query = {name: value for name, value in visit.query.items() if name not in {"before", "said"}}
-    return element(
-        "p",
-        "All that match: ",
-        link(visit.to("dead", "revive", **query), "Revive …", class_="button"),
+    """The ways to do something about all that match the filter."""
+    return element("p", "All that match: ", _ways(visit, _asked(visit)), class_="actions")
+
+
+def _asked(visit: Visit) -> dict[str, str]:
+    """What the address asks of letters."""
+    return {name: value for name in FILTERS if (value := visit.get(name)) is not None}
+
+
+def _ways(visit: Visit, chosen: dict[str, str]) -> Markup:
+    """The ways to do something about these; both ask first."""
+    return joined(
+        link(visit.to("dead", "revive", **chosen), "Revive …", class_="button"),
         " ",
-        link(visit.to("dead", "discard", **query), "Discard …", class_="button danger"),
-        class_="actions",
+        link(visit.to("dead", "discard", **chosen), "Discard …", class_="button danger"),
     )
 
 
 def _technical(group: Group) -> list[Markup]:
     if group.technical in {"", group.message}:
         return []
-    return [element("span", cut(group.technical, MESSAGE_CHARS_MAX), class_="technical")]
+    return [element("span", said(group.technical, MESSAGE_CHARS_MAX), class_="technical")]
 
 
 def _row(visit: Visit, group: Group, now_us: int, *, partly: bool) -> list[str]:
-    letters = visit.to("jobs", state="failed", fingerprint=group.fingerprint)
+    # Within the filter, so that what is asked about is what was counted here.
+    chosen = {**_asked(visit), "fingerprint": group.fingerprint}
     what = joined(
         code_link(visit, group.code),
-        element("span", cut(group.message, MESSAGE_CHARS_MAX), class_="message"),
+        element("span", said(group.message, MESSAGE_CHARS_MAX), class_="message"),
         *_technical(group),
     )
     label = f"{sum(group.slices)} in the last day"
-    ways = joined(
-        link(visit.to("dead", "revive", fingerprint=group.fingerprint), "Revive …", class_="button"),
-        " ",
-        link(visit.to("dead", "discard", fingerprint=group.fingerprint), "Discard …", class_="button danger"),
-    )
     return [
-        link(letters, count(group.count) + ("+" if partly else "")),
+        link(visit.to("jobs", state="failed", **chosen), count(group.count) + ("+" if partly else "")),
         what,
         group.kind,
         sparkline(group.slices, label=label),
         moment(group.first_us, now_us),
         moment(group.last_us, now_us),
-        ways,
+        # Without a fingerprint the address would mean all letters.
+        _ways(visit, chosen) if group.fingerprint else "",
     ]

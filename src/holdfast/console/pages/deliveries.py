@@ -10,12 +10,14 @@ from holdfast.console.filters import STATES, filter_form, time_of
 from holdfast.console.listing import PAGE_ROWS, Place, read_place
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import Column, badge, code_link, link, notice, pager, table
+from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
-from holdfast.console.words import age, cut, moment
+from holdfast.console.words import age, moment
 from holdfast.http.markup import Markup, element, joined
 from holdfast.store import Tx
 from holdfast.worker.dead_filter import EARLIEST_US, LATEST_US
 
+MESSAGE_CHARS_MAX = 90
 SCAN_EVENTS_MAX = 2_000
 """So many events one page looks at."""
 NEWEST = (LATEST_US, "")
@@ -101,7 +103,7 @@ def _row(visit: Visit, one: dict[str, Any], now_us: int) -> list[str]:
 def _then(visit: Visit, one: dict[str, Any], now_us: int) -> Markup:
     match one["state"]:
         case "failed":
-            message = element("span", cut(one["error_message"] or "", 90), class_="message")
+            message = element("span", said(one["error_message"], MESSAGE_CHARS_MAX), class_="message")
             return joined(code_link(visit, one["error_code"]), " ", message)
         case "queued":
             return joined(f"due {age(one['due_us'], now_us)}" if one["lane"] == "waiting" else "ready")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from holdfast.catalog.durable import JOB_NOT_FOUND
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import act, aside, badge, code_link, facts, field, link, notice, panel
-from holdfast.console.redacted import shown
+from holdfast.console.redacted import said, shown
 from holdfast.console.timeline import timeline
 from holdfast.console.visit import Visit
 from holdfast.console.words import moment, span_us
 from holdfast.http.markup import Markup, element, joined
 from holdfast.store import Tx
 
+TEXT_CHARS_MAX = 2_000
 EVENTS_MAX = 200
 """Of a longer history only the end is shown."""
 
@@ -40,7 +40,7 @@ def page(desk: Desk, visit: Visit, job_id: str) -> Page:
         raise JOB_NOT_FOUND(job_id=job_id)
     delivery = deliveries[0] if deliveries else None
     left_out = len(events) > EVENTS_MAX
-    history = _history(visit, events[-EVENTS_MAX:], now_us, delivery, left_out=left_out)
+    history = _history(visit, events[-EVENTS_MAX:], now_us, left_out=left_out)
     title = "Delivery" if delivery else "Job"
     head = element("h1", f"{title} ", element("code", job_id, class_="id"))
     section = "deliveries" if delivery else "jobs"
@@ -60,12 +60,9 @@ def page(desk: Desk, visit: Visit, job_id: str) -> Page:
     return Page(f"{title} {job_id}", parts, section)
 
 
-def _history(
-    visit: Visit, events: list[dict[str, Any]], now_us: int, delivery: dict[str, Any] | None, *, left_out: bool
-) -> Live:
-    delays_s = json.loads(delivery["delays_s"]) if delivery and delivery["delays_s"] else ()
+def _history(visit: Visit, events: list[dict[str, Any]], now_us: int, *, left_out: bool) -> Live:
     earlier = [notice(f"Only the last {EVENTS_MAX} events are shown.")] if left_out else []
-    return Live("history", panel("What happened", *earlier, timeline(visit, events, now_us, delays_s)))
+    return Live("history", panel("What happened", *earlier, timeline(visit, events, now_us)))
 
 
 def _facts(visit: Visit, job: dict[str, Any], now_us: int) -> Markup:
@@ -75,7 +72,7 @@ def _facts(visit: Visit, job: dict[str, Any], now_us: int) -> Markup:
         [
             ("State", joined(badge(job["state"]), stopping)),
             ("Code", code_link(visit, job["error_code"])),
-            ("What the person reads", job["error_message"] or ""),
+            ("What the person reads", said(job["error_message"], TEXT_CHARS_MAX)),
             ("In the log", _technical(job)),
             ("Group", _group(visit, job)),
             ("Kind", link(visit.to("jobs", kind=job["kind"]), job["kind"])),
@@ -100,7 +97,7 @@ def _facts(visit: Visit, job: dict[str, Any], now_us: int) -> Markup:
 
 def _technical(job: dict[str, Any]) -> str:
     technical = job["error_technical"] or ""
-    return "" if technical == job["error_message"] else technical
+    return "" if technical == job["error_message"] else said(technical, TEXT_CHARS_MAX)
 
 
 def _group(visit: Visit, job: dict[str, Any]) -> Markup:
@@ -130,7 +127,7 @@ def _delivery(visit: Visit, delivery: dict[str, Any], now_us: int) -> Markup:
                 ("Type", delivery["type"] or ""),
                 ("Published", moment(delivery["created_us"], now_us)),
                 ("Endpoint", link(visit.to("deliveries", endpoint=endpoint), element("code", endpoint))),
-                ("Address", delivery["url"] or ""),
+                ("Address", said(delivery["url"], TEXT_CHARS_MAX)),
                 ("Endpoint disabled", delivery["disabled_reason"] or ""),
             ]
         ),

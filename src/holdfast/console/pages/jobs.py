@@ -8,6 +8,7 @@ from holdfast.console.filters import Filter, filter_form, filter_of
 from holdfast.console.listing import SCAN_ROWS_MAX, Listing, listed
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import Column, badge, code_link, link, notice, pager, table
+from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
 from holdfast.console.words import age, cut, moment
 from holdfast.http.markup import Markup, element, joined
@@ -84,7 +85,7 @@ def _then(visit: Visit, job: dict[str, Any], now_us: int) -> Markup:
     """What became of it, or what it waits for."""
     match job["state"]:
         case "failed":
-            message = element("span", cut(job["error_message"] or "", MESSAGE_CHARS_MAX), class_="message")
+            message = element("span", said(job["error_message"], MESSAGE_CHARS_MAX), class_="message")
             return joined(code_link(visit, job["error_code"]), " ", message)
         case "queued":
             due = f"due {age(job['due_us'], now_us)}" if job["lane"] == "waiting" else "ready"

@@ -7,8 +7,9 @@ from dataclasses import asdict
 from holdfast.base import limits as bounds
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import Column, panel, table
+from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
-from holdfast.console.words import SECOND_US, cut, span
+from holdfast.console.words import SECOND_US, span
 from holdfast.http.markup import element
 from holdfast.store import Row, Tx
 
@@ -24,7 +25,7 @@ def page(desk: Desk, visit: Visit) -> Page:  # noqa: ARG001 - as every page
         return tx.now_us(), tx.rows("console.limits", count=ROWS_MAX)
 
     now_us, used = desk.store.atomic(read, write=False)
-    rows = [[rule, cut(subject, 120), span((tat_us - now_us) / SECOND_US)] for rule, subject, tat_us in used]
+    rows = [[rule, said(subject, 120), span((tat_us - now_us) / SECOND_US)] for rule, subject, tat_us in used]
     named = [
         [element("code", name), f"{value:,.12g}", element("code", f"HOLDFAST_LIMIT_{name.upper()}")]
         for name, value in asdict(bounds()).items()

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from holdfast.console.page import Desk, Live, Part
-from holdfast.console.parts import Column, act, aside, badge, field, hidden, link, panel, table
+from holdfast.console.parts import Column, act, aside, badge, field, hidden, link, notice, panel, table
 from holdfast.console.visit import Visit
-from holdfast.console.words import count, moment, span
+from holdfast.console.words import count, moment, plural, span
 from holdfast.http.markup import Markup, element, joined
 from holdfast.worker.queues import Queues, QueueStatus
 
 DEPTH_MAX = 1_000
 """Jobs are counted so far: `1,000+`."""
+SHOWN_MAX = 12
+"""So many queues stand in sight: first what something holds, then what is latest. The others are folded."""
+FOLDED_MAX = 200
+SAME_S = 60.0
+"""Queues that are this little apart keep the order of their names, so that rows do not jump about."""
 HANDS_MAX = 50
-"""So many queues have their forms shown; the others are reached by the filter of the jobs."""
+"""So many queues have their forms shown; the others are reached by the command line."""
 COLUMNS = (
     Column("queue"),
     Column("state"),
@@ -27,12 +34,24 @@ COLUMNS = (
 def queues_panel(desk: Desk, visit: Visit) -> list[Part]:
     """The table, which is kept up to date, and the hands below it, which are not."""
     now_us = desk.store.atomic(lambda tx: tx.now_us(), write=False)
-    found = Queues(desk.store).status(depth_max=DEPTH_MAX)
-    rows = [_row(visit, one, now_us) for one in found]
-    shown = table(COLUMNS, rows, caption="Queues", empty="There is no queue yet.")
+    found = sorted(Queues(desk.store).status(depth_max=DEPTH_MAX), key=_urgency)
+    rows = [_row(visit, one, now_us) for one in found[: SHOWN_MAX + FOLDED_MAX]]
+    shown = table(COLUMNS, rows[:SHOWN_MAX], caption="Queues", empty="There is no queue yet.")
+    folded = _folded(rows[SHOWN_MAX:], len(found) - SHOWN_MAX)
     hands = [_hand(visit, one) for one in found[:HANDS_MAX]]
     by_hand = aside("Pause, resume, probe …", *hands) if hands else Markup()
-    return [Live("queues", panel("Queues", shown)), element("div", by_hand, class_="below-panel")]
+    return [Live("queues", panel("Queues", shown, folded)), element("div", by_hand, class_="below-panel")]
+
+
+def _urgency(one: QueueStatus) -> tuple[bool, float, str]:
+    return state_of(one) == "running", -(one.oldest_ready_s or 0.0) // SAME_S, one.name
+
+
+def _folded(rows: Sequence[Sequence[str]], others: int) -> Markup:
+    if not rows:
+        return Markup()
+    beyond = [notice(f"{others - len(rows)} more are not shown.")] if others > len(rows) else []
+    return aside(f"{plural(others, 'more queue')}", table(COLUMNS, rows, caption="More queues", empty=""), *beyond)
 
 
 def state_of(one: QueueStatus) -> str:
@@ -47,9 +66,7 @@ def state_of(one: QueueStatus) -> str:
 def _row(visit: Visit, one: QueueStatus, now_us: int) -> list[str]:
     state = state_of(one)
     return [
-        joined(
-            link(visit.to("", scope=f"queue:{one.name}", range=visit.get("range")), one.name),
-        ),
+        link(visit.to("", scope=f"queue:{one.name}", range=visit.get("range")), one.name),
         badge(state, "good" if state == "running" else None),
         link(visit.to("jobs", state="queued", queue=one.name), count(one.ready, most=DEPTH_MAX)),
         count(one.waiting, most=DEPTH_MAX),
@@ -61,14 +78,14 @@ def _row(visit: Visit, one: QueueStatus, now_us: int) -> list[str]:
 
 def _why(visit: Visit, one: QueueStatus, now_us: int) -> Markup:
     if one.paused:
-        return joined(one.paused_reason or "", " since ", moment(one.paused_us, now_us))
+        return joined(element("bdi", one.paused_reason or ""), " since ", moment(one.paused_us, now_us))
     breaker = one.breaker
     if breaker is None or breaker.state == "closed":
         return Markup()
     return joined(
         badge(breaker.state),
         " ",
-        breaker.reason or "",
+        element("bdi", breaker.reason or ""),
         "; next look at ",
         moment(breaker.until_us, now_us),
         " ",

@@ -42,4 +42,4 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM job WHERE state = 'queued' AND queue
 SELECT queue, count(*) FROM job WHERE lease_owner IS NOT NULL GROUP BY queue;
 
 -- name: breakers
-SELECT name, state, mode, reason, opened_us, until_us FROM breaker ORDER BY name LIMIT :most;
+SELECT name, state, mode, reason, opened_us, until_us FROM breaker ORDER BY (state = 'closed'), name LIMIT :most;
