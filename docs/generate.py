@@ -24,58 +24,8 @@ from holdfast.policy import Backoff, Breaker, Budget, Concurrency, Decorrelated,
 from holdfast.worker import NewJob, QueueSettings
 
 FOLDER = Path(__file__).parent
+ARGUMENT = re.compile(r"^ {4}(\w+): (.*)$", re.MULTILINE)
 PART = re.compile(r"(?P<head><!-- generated: (?P<name>[\w-]+) -->\n).*?(?P<foot><!-- end -->)", re.DOTALL)
-
-# What the code says about a field in the docstring of its class, or nowhere near it.
-MEANINGS = {
-    "Backoff.base_s": "The delay after the first attempt.",
-    "Backoff.factor": "Each delay is so many times the one before; 1 keeps it the same.",
-    "Backoff.cap_s": "No delay is longer, jitter included.",
-    "Backoff.jitter": "How chance spreads the delay; None does not.",
-    "Backoff.delays_s": "Exactly these delays instead of the curve; the last one serves for all that follow.",
-    "Retry.backoff": "How long to wait between two attempts.",
-    "RateLimit.count": "So many are let through in `per_s`, in the long run.",
-    "RateLimit.per_s": "The length of the period in seconds.",
-    "RateLimit.burst": "So many may come at one moment; as many as `count` when not given.",
-    "Concurrency.count": "So many may run at once.",
-    "Concurrency.retry_after_s": "What a caller without a place is told to wait.",
-    "Link.name": "Who calls whom; it stands in events, notes and refusals.",
-    "Link.retry": "The rule of the whole call; None leaves it to the rule of each fault.",
-    "Link.timeout_s": "How long one attempt may take.",
-    "Link.total_s": "How long all attempts and the waits between them may take.",
-    "Link.breaker": "When to stop calling.",
-    "Link.rate": "How many attempts in a time.",
-    "Link.concurrency": "How many attempts at once.",
-    "Link.budget": "How many retries the traffic pays for.",
-    "Link.classifier": "What an exception means here; None knows what Holdfast knows.",
-    "Link.writes": "The calls change something; they are retried only under a key.",
-    "LinkEvent.verb": "What happened, one of the verbs above.",
-    "LinkEvent.link": "The name of the link.",
-    "LinkEvent.attempt": "The number of the attempt, from 1; 0 when none was made.",
-    "LinkEvent.failure": "What went wrong, classified.",
-    "LinkEvent.delay_s": "How long the link waits before the next attempt.",
-    "LinkEvent.reason": "Why there is no further attempt.",
-}
-VERBS = {
-    LinkVerb.SUCCEEDED: "An attempt worked; `attempt` tells which.",
-    LinkVerb.RETRIED: "An attempt failed and another follows after `delay_s`.",
-    LinkVerb.GAVE_UP: "An attempt failed and no other follows, for `reason`; or the next one was refused.",
-    LinkVerb.REJECTED: "No attempt was made, for `reason`; `failure` tells how long to wait.",
-}
-STOPS = {
-    Stop.NOT_RETRYABLE: "The fault is declared never to be retried.",
-    Stop.CONDITION_UNMET: "`Retry.when` refused this occurrence.",
-    Stop.ATTEMPTS_USED: "All attempts of the rule are used.",
-    Stop.CODE_ATTEMPTS_USED: "All attempts that may fail with this code are used.",
-    Stop.TIME_USED: "The next attempt would start after `Retry.within_s`.",
-    Stop.DEADLINE_TOO_NEAR: "The wait is longer than what the deadline leaves.",
-    Stop.WRITE_WITHOUT_KEY: "The link writes and the call has no key.",
-    Stop.UNKNOWN_FAILURE: "Nobody classified the exception: a write, or seen `attempts_unknown` times.",
-    Stop.BUDGET_SPENT: "The retry budget has nothing left.",
-    Stop.BREAKER_OPEN: "The breaker is open.",
-    Stop.LIMIT_REACHED: "A rate or concurrency limit has no place.",
-    Stop.RETRIED_INSIDE: "A link inside has retried this already.",
-}
 
 
 def fenced(language: str, text: str) -> str:
@@ -94,22 +44,24 @@ def defaults(kind: type) -> str:
     for field in fields(kind):
         if not field.init:
             continue
-        meaning = said.get(field.name) or MEANINGS[f"{kind.__name__}.{field.name}"]
-        rows.append((f"`{field.name}`", _default(field), meaning))
+        rows.append((f"`{field.name}`", _default(field), said[field.name]))
     return table(("field", "default", "meaning"), rows)
 
 
 def parameters(kind: type) -> str:
-    """The same for what a class is made with."""
+    """The same for what a class is made with, from the docstring of its constructor."""
+    said = dict(ARGUMENT.findall(inspect.getdoc(kind.__init__) or ""))
     rows = []
     for name, parameter in inspect.signature(kind).parameters.items():
         default = "required" if parameter.default is parameter.empty else f"`{parameter.default!r}`"
-        rows.append((f"`{name}`", default, MEANINGS[f"{kind.__name__}.{name}"]))
+        rows.append((f"`{name}`", default, said[name][0].upper() + said[name][1:]))
     return table(("argument", "default", "meaning"), rows)
 
 
-def meanings(said: dict[Any, str], kind: Any, head: str) -> str:
-    return table((head, "meaning"), [(f"`{member.value}`", said[member]) for member in kind])
+def meanings(kind: Any, head: str) -> str:
+    """The members of an enumeration, with the string that stands below each."""
+    said = dict(_field_docstrings(kind))
+    return table((head, "meaning"), [(f"`{member.value}`", said[member.name]) for member in kind])
 
 
 def faults() -> str:
@@ -140,8 +92,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "defaults-concurrency": lambda: defaults(Concurrency),
     "defaults-link": lambda: parameters(Link),
     "link-event": lambda: defaults(LinkEvent),
-    "link-verbs": lambda: meanings(VERBS, LinkVerb, "event"),
-    "stop-reasons": lambda: meanings(STOPS, Stop, "reason"),
+    "link-verbs": lambda: meanings(LinkVerb, "event"),
+    "stop-reasons": lambda: meanings(Stop, "reason"),
     "core-faults": faults,
 }
 
@@ -171,17 +123,21 @@ def main(arguments: list[str]) -> int:
 
 
 def _field_docstrings(kind: type) -> Iterator[tuple[str, str]]:
-    """The string that stands below each field in the source of the class."""
+    """The string that stands below each field or member in the source of the class."""
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     assert isinstance(body, ast.ClassDef)
     for declared, below in zip(body.body, body.body[1:], strict=False):
-        if (
-            isinstance(declared, ast.AnnAssign)
-            and isinstance(declared.target, ast.Name)
-            and isinstance(below, ast.Expr)
-            and isinstance(below.value, ast.Constant)
-        ):
-            yield declared.target.id, " ".join(str(below.value.value).split())
+        name = _declared_name(declared)
+        if name and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            yield name, " ".join(str(below.value.value).split())
+
+
+def _declared_name(statement: ast.stmt) -> str | None:
+    """The name of a field, or of a member of an enumeration."""
+    match statement:
+        case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+    return None
 
 
 def _default(field: Any) -> str:

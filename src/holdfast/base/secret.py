@@ -83,6 +83,7 @@ class Private(Generic[T]):
 
     @property
     def value(self) -> T:
+        """The value itself, for the log."""
         return self._value
 
     def __eq__(self, other: object) -> bool:
