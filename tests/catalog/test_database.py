@@ -211,6 +211,22 @@ def test_other_drivers_hold_the_sqlstate_under_names_of_their_own(part: str) -> 
     assert classify(kind()).code == "DUPLICATE_RECORD"
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        sqlite3.OperationalError("no such table: queue"),
+        psycopg.errors.lookup("42P01")('relation "queue" does not exist'),
+        sqlalchemy.exc.OperationalError("SELECT 1", {}, sqlite3.OperationalError("no such table: queue")),
+    ],
+    ids=["sqlite", "postgresql", "sqlalchemy"],
+)
+def test_a_missing_table_is_told_with_the_remedy_in_the_traceback(error: Exception) -> None:
+    failure = classify(error)
+    assert failure.code == "DATABASE_ERROR"
+    assert "store.migrate()" in failure.__notes__[0]
+    assert not hasattr(classify(sqlite3.OperationalError("near x: syntax error")), "__notes__")
+
+
 # -- SQLAlchemy ------------------------------------------------------------------------------------------------
 
 

@@ -161,3 +161,8 @@ def test_a_process_that_never_heard_of_the_catalog_can_read_the_fault() -> None:
         [sys.executable, "-c", code], input=pickle.dumps(errors["BANK_SILENT"]), capture_output=True, check=True
     )
     assert done.stdout.decode().strip() == "BANK_SILENT 4 BANK_SILENT: No answer to c1."
+
+
+def test_a_number_is_no_retry_rule_and_the_remedy_is_told() -> None:
+    with pytest.raises(FaultInvalid, match=r"BANK_SILENT: retry: 3 is neither True, False nor a Retry\(attempts=…\)"):
+        fault(retry=3)

@@ -169,6 +169,24 @@ def test_a_program_gets_one_document(tmp_path: Path) -> None:
     }
 
 
+def test_a_name_in_an_export_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    old.write_text(exported().replace('"app"', r'"app\u001b[2J\n0 of 1 changes break clients."'))
+    ended = run("diff", str(old), str(old))
+    assert ended.stdout == "Nothing has changed.\n"
+    (tmp_path / "new.json").write_text(json.dumps({**json.loads(exported()), "faults": []}))
+    ended = run("diff", str(old), str(tmp_path / "new.json"))
+    assert "\x1b" not in ended.stdout
+    assert len(ended.stdout.splitlines()) == 3
+
+
+def test_a_catalog_is_not_chosen_from_a_file(app: str, tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text(exported())
+    ended = run("diff", "old.json", "old.json", "--catalog", f"{app}:errors")
+    assert ended.exit_code == 2
+    assert "--catalog" in ended.stderr
+
+
 @pytest.mark.parametrize(("text", "told"), [("no json", "it is not JSON"), (None, "No such file or directory")])
 def test_what_is_no_export_is_one_clear_line(tmp_path: Path, text: str | None, told: str) -> None:
     file = tmp_path / "old.json"

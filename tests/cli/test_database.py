@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -54,6 +56,17 @@ def test_a_database_that_is_not_in_the_data_folder_is_named_with_its_folder(here
     assert ended.exit_code == 1
     assert "sqlite:///elsewhere/holdfast.db" in ended.stderr
     assert not (here / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [("HOLDFAST_LIMIT_PAGES", "there is no limit named 'pages'"), ("HOLDFAST_LIMIT_PAGE_ROWS_MAX", "'many' is not")],
+)
+def test_a_limit_that_cannot_be_meant_is_one_line(start: Callable[..., Any], variable: str, told: str) -> None:
+    code, said = start("jobs", "list", **{variable: "many"}).end()
+    assert (code, said.count("\n")) == (2, 1), said
+    assert said.startswith(f"holdfast: {variable}: ")
+    assert told in said
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,12 @@ def test_an_unknown_id_is_one_line_with_the_code_and_what_to_do(hand: Any, verb:
     )
 
 
+def test_a_page_that_begins_nowhere_is_refused(quick: Any) -> None:
+    ended = quick("jobs", "list", "--before", "yesterday")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr == "holdfast: --before: 'yesterday' is no id of a job; give the last one of the page before\n"
+
+
 def test_reviving_what_is_alive_says_in_which_state_it_is(quick: Any, sqlite_url: str) -> None:
     store = Store.open(sqlite_url)
     job = Jobs(store).enqueue("mail.send")

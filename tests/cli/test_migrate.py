@@ -67,7 +67,26 @@ def test_a_server_that_does_not_answer_is_one_line_without_the_password(hand_on:
     assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
     assert "DATABASE_CONNECTION_ERROR" in ended.stderr
     assert "refused" in ended.stderr
+    assert "Check the address" in ended.stderr
     assert "hush" not in ended.stderr
+
+
+@pytest.mark.parametrize("words", [("migrate",), ("jobs", "list")])
+def test_a_file_that_is_no_database_is_one_line_that_names_it(
+    hand_on: Callable[[str], Any], tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "notes.txt").write_text("not a database, but long enough to be taken for one " * 10)
+    ended = hand_on(f"sqlite:///{tmp_path}/notes.txt")(*words)
+    assert (ended.exit_code, ended.stdout, ended.stderr.count("\n")) == (1, "", 1)
+    assert f"DATABASE_UNUSABLE: The database at sqlite:///{tmp_path}/notes.txt cannot be used" in ended.stderr
+    assert "file is not a database" in ended.stderr
+
+
+def test_a_folder_in_the_place_of_the_file_is_one_line(hand_on: Callable[[str], Any], tmp_path: Path) -> None:
+    ended = hand_on(f"sqlite:///{tmp_path}")("migrate")
+    assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
+    assert "DATABASE_UNUSABLE" in ended.stderr
+    assert "unable to open database file" in ended.stderr
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(hand_on: Callable[[str], Any], tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from holdfast.store import Store
 from holdfast.worker import Handlers, Jobs, QueueSettings, Worker
 
@@ -32,6 +34,23 @@ def test_a_queue_is_paused_and_resumed(hand: Any) -> None:
     assert hand.answer("queues", "resume", "mail") == "mail was not paused.\n"
 
 
+def test_pausing_a_name_that_nothing_uses_says_so_beside_the_answer(quick: Any) -> None:
+    quick.answer("jobs", "enqueue", "k", "--queue", "mail")
+    assert quick("queues", "pause", "mail", "--reason", "why").stderr == ""
+    ended = quick("queues", "pause", "mial", "--reason", "why", "--json")
+    assert (ended.exit_code, ended.stdout) == (0, '{"queue":"mial","paused":true,"reason":"why"}\n')
+    assert ended.stderr == "No job and no worker has used a queue named mial so far; is it spelt right?\n"
+
+
+@pytest.mark.parametrize("verb", ["resume", "probe"])
+def test_a_queue_that_does_not_exist_is_one_line(hand: Any, verb: str) -> None:
+    ended = hand("queues", verb, "mial")
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert ended.stderr == (
+        "holdfast: QUEUE_NOT_FOUND: There is no queue named mial. `holdfast queues status` lists every queue.\n"
+    )
+
+
 def test_a_pause_needs_a_reason(quick: Any) -> None:
     assert quick("queues", "pause", "mail").exit_code == 2
     ended = quick("queues", "pause", "mail", "--reason", "")
@@ -57,4 +76,5 @@ def test_workers_tells_who_holds_what_and_for_how_long(hand: Any, store: Store) 
 
 
 def test_a_probe_says_when_the_breaker_is_closed(hand: Any) -> None:
+    hand.answer("jobs", "enqueue", "k", "--queue", "mail")
     assert hand.answer("queues", "probe", "mail") == "The breaker of mail is closed.\n"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.testing.processes import wait_until
 from holdfast.worker import Jobs, Periodic
 
 from .serving import STOP_S_MAX, Running
@@ -121,10 +122,12 @@ def test_jobs_of_all_systems_are_done_by_the_one_worker(running: Running) -> Non
     jobs = Jobs(store)
     made = [jobs.enqueue("alpha.hello", "Ann", queue="alpha"), jobs.enqueue("beta.hello", queue="beta")]
     told = [jobs.wait(one.id, STOP_S_MAX) for one in made]
-    periodic = [one["name"] for one in Periodic(store, jobs).list()]
+    periodic = Periodic(store, jobs)
+    wait_until(periodic.list, within_s=STOP_S_MAX, what="the schedules")
+    entries = [one["name"] for one in periodic.list()]
     store.close()
     assert told == [f"hello Ann from http://127.0.0.1:{running.port}/alpha", "hello from beta"]
-    assert periodic == ["alpha:alpha.tick"]
+    assert entries == ["alpha.tick"]
 
 
 def test_every_printed_address_answers(running: Running) -> None:

@@ -16,6 +16,7 @@ from holdfast.cli.serve_layout import laid_out
 from holdfast.http.system import Ground, System
 from holdfast.store import Store
 from holdfast.worker import Handlers, Jobs, Periodic
+from holdfast.worker.housekeeping import scheduled
 
 Make = Callable[..., None]
 
@@ -146,10 +147,12 @@ def test_two_systems_cannot_handle_one_kind() -> None:
 
 def test_workers_of_different_systems_keep_each_others_periodic_jobs(ground: Ground) -> None:
     a, b = system("a", handlers=handling("a.x", tick="a.tick")), system("b", handlers=handling("b.x", tick="b.tick"))
-    assembly.clockwork(ground.store, [a, b])
-    assembly.clockwork(ground.store, [b])
+    for made in ([a, b], [b]):
+        clockwork = scheduled(ground.store, assembly.merged_handlers(made))
+        assert clockwork is not None
+        clockwork.save()
     entries = Periodic(ground.store, Jobs(ground.store)).list()
-    assert sorted(one["name"] for one in entries) == ["a:a.tick", "b:b.tick"]
+    assert [one["name"] for one in entries] == ["a.tick", "b.tick"]
 
 
 def test_a_system_that_does_not_start_stops_those_before_it() -> None:

@@ -19,9 +19,9 @@ from .fleet import Fleet
 
 LEASE_S = 2.0
 COUNT = 300
-BACKLOG = 2_000
+BACKLOG = 1_000
 WITHIN_S = 40.0
-RATE_OVER_S = 1.5
+RATE_OVER = 150
 
 
 @pytest.fixture
@@ -39,9 +39,13 @@ def finished(url: str) -> int:
 
 
 def rate(url: str) -> float:
-    """Jobs finished in a second, just now."""
+    """Jobs finished in a second, measured over the next few hundred.
+
+    Raises:
+        TimeoutError: they stay out, as they do with peers that do not find the new primary.
+    """
     before, started_s = finished(url), REAL.monotonic_s()
-    REAL.sleep(RATE_OVER_S)
+    wait_until(lambda: finished(url) >= before + RATE_OVER, within_s=WITHIN_S, what=f"{RATE_OVER} jobs are finished")
     return (finished(url) - before) / (REAL.monotonic_s() - started_s)
 
 
@@ -84,7 +88,6 @@ def test_workers_and_enqueuers_follow_a_failover_and_nothing_acknowledged_is_los
         fleet.close()
 
     kept = books(url)
-    assert rate_after > 0
     assert kept.complaints() == []
     assert [account.id for account in kept.in_state("failed")] == []
     assert set(fleet.acknowledged_ids()) == set(range(COUNT))

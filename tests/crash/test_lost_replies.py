@@ -18,6 +18,8 @@ from .accounts import books, rows
 from .fleet import Fleet, Member
 
 LEASE_S = 1.5
+MUTE_LEASE_S = 3.0
+"""Long enough that two jobs are certainly claimed before it runs out unrenewed."""
 # Transactions, and the claims and settlements that are one statement and commit by themselves.
 WRITES = COMMIT + r"|\AWITH (?:claimed|done) AS"
 WITHIN_S = 40.0
@@ -72,14 +74,15 @@ def test_lost_replies_to_commits_neither_lose_nor_double_anything(
     for start in range(0, len(work), 20):
         proxy.set(lose_reply=WRITES, times=chance.randint(1, 3))
         jobs.enqueue_many(work[start : start + 20])
-        REAL.sleep(chance.uniform(0.02, 0.2))
+        proxy.wait_triggered(within_s=WITHIN_S)
+        REAL.sleep(chance.uniform(0.0, 0.1))
         lost += proxy.triggered
     proxy.heal()
     wait_settled(fleet)
     fleet.stop_workers()
 
     kept = books(fleet.url)
-    assert lost >= 10
+    assert lost >= 15
     assert kept.complaints() == []
     assert [(account.id, account.error_code) for account in kept.in_state("failed")] == []
     assert {a.id: a.effects for a in kept.accounts.values() if a.kind == "once" and a.effects != 1} == {}
@@ -114,7 +117,7 @@ def test_connections_that_are_reset_again_and_again_cost_time_and_nothing_else(
     postgres_fleet: Fleet, proxy: FaultProxy, jobs: Jobs, chance: random.Random
 ) -> None:
     fleet = postgres_fleet
-    workers = [fleet.worker(through(proxy, fleet), lease_s=LEASE_S, concurrency=6) for _ in range(2)]
+    workers = [fleet.worker(through(proxy, fleet), lease_s=4.0, concurrency=6) for _ in range(2)]
     for worker in workers:
         wait_for_worker(fleet, worker)
     kinds = ("once", "plain", "coroutine")
@@ -137,14 +140,14 @@ def test_a_worker_that_cannot_renew_its_lease_stops_by_itself_and_returns_under_
     postgres_fleet: Fleet, proxy: FaultProxy, jobs: Jobs
 ) -> None:
     fleet = postgres_fleet
-    mute = fleet.worker(through(proxy, fleet), lease_s=LEASE_S, concurrency=4)
+    mute = fleet.worker(through(proxy, fleet), lease_s=MUTE_LEASE_S, concurrency=4)
     mute_id = wait_for_worker(fleet, mute)
     # Everything works but the renewals: only the worker itself can know that it has to stop.
     proxy.set(lose_request=RENEWAL)
-    long = jobs.enqueue_many([NewJob(kind="plain", payload={"before_ms": int(LEASE_S * 1_500)})] * 2)
+    long = jobs.enqueue_many([NewJob(kind="plain", payload={"before_ms": int(MUTE_LEASE_S * 1_100)})] * 2)
     wait_until(lambda: rows(fleet.url, HELD) == [(2,)], within_s=WITHIN_S, what="it holds them")
     (until_us,) = rows(fleet.url, f"SELECT lease_until_us FROM worker WHERE id = '{mute_id}'")[0]
-    healthy = fleet.worker(lease_s=LEASE_S, concurrency=8)
+    healthy = fleet.worker(lease_s=10, concurrency=8)
     wait_until(
         lambda: not rows(fleet.url, f"SELECT 1 FROM worker WHERE id = '{mute_id}'"),
         within_s=WITHIN_S,

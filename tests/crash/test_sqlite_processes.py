@@ -30,7 +30,7 @@ def test_seven_processes_share_a_file_without_ever_hearing_of_its_lock(tmp_path:
         kinds = ["once", "plain"]
         files = [tmp_path / f"acknowledged-{number}" for number in range(ENQUEUERS)]
         for _ in range(WORKERS):
-            fleet.worker(lease_s=5.0, concurrency=4)
+            fleet.worker(lease_s=60, concurrency=4)
         enqueuers = [fleet.enqueuer(file=file, count=COUNT, kinds=kinds, waits_ms=[0, 1]) for file in files]
         all_gone(enqueuers, WITHIN_S)
         wait_until(lambda: set(states(url)) == {"complete"}, within_s=WITHIN_S, what="all are complete")

@@ -155,9 +155,8 @@ def test_an_interruption_gives_the_key_back(store: Store, interruption: type[Bas
         (Answer(200, body=b"x" * (Limits().answer_bytes_max + 1)), AnswerInvalid),
         (Answer(200, resources={"token": Secret("s3cr3t")}), SecretLeak),  # type: ignore[dict-item]
         (Answer(200, (("Location", Secret("s3cr3t")),)), SecretLeak),  # type: ignore[arg-type]
-        ("no answer at all", AnswerInvalid),
     ],
-    ids=["too large", "secret resource", "secret header", "no answer"],
+    ids=["too large", "secret resource", "secret header"],
 )
 def test_an_answer_that_cannot_be_kept_does_not_run_the_work_again(
     store: Store, unfit: Any, cause: type[Exception]
@@ -169,6 +168,24 @@ def test_an_answer_that_cannot_be_kept_does_not_run_the_work_again(
     again = keys.once("charge", "k", 1, work)
     assert (again.answer.status, work.times) == (500, 1)
     assert b"s3cr3t" not in again.answer.body
+
+
+def test_work_that_returns_no_answer_is_told_what_to_return_and_does_not_run_again(store: Store) -> None:
+    keys, work = Keys(store), Counted({"id": 7})  # type: ignore[arg-type]
+    with pytest.raises(TypeError) as refused:
+        keys.once("charge", "k", 1, work)
+    assert str(refused.value) == "the work returned dict; return an Answer, such as Answer.of_json(...)"
+    again = keys.once("charge", "k", 1, work)
+    assert (again.answer.status, work.times) == (500, 1)
+
+
+def test_a_connection_is_no_transaction_to_finish_with(store: Store) -> None:
+    keys = Keys(store)
+    started = keys.begin(operation="charge", key="k", request_hash="h")
+    assert isinstance(started, Started)
+    with pytest.raises(TypeError, match=r"^tx: give store.join\(connection\), not the connection itself$"):
+        keys.finish(started, Answer(200), tx=object())  # type: ignore[arg-type]
+    assert not started.finished
 
 
 def test_a_body_of_the_largest_size_is_kept(store: Store) -> None:

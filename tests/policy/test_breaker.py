@@ -171,6 +171,19 @@ def test_a_cancelled_probe_makes_room_for_another() -> None:
     assert circuit.state is CLOSED
 
 
+def test_a_probe_that_began_late_has_its_whole_time_before_others_take_its_place() -> None:
+    circuit = Circuit(Breaker(calls_min=1, open_s=30, probes=2))
+    circuit.fail(0.0, circuit.admit(0.0))
+    silent, late = ticket_of(circuit, 30.0), ticket_of(circuit, 59.0)
+    assert isinstance(circuit.admit(60.0), Rejected), "the late one has been out for a second"
+    circuit.succeed(61.0, late)
+    assert circuit.state is BreakerState.HALF_OPEN
+    circuit.succeed(90.0, ticket_of(circuit, 90.0))
+    assert circuit.state is BreakerState.CLOSED
+    circuit.fail(91.0, silent)
+    assert circuit.counts(91.0) == {"failures": 0, "calls": 0}
+
+
 def test_probes_that_never_report_do_not_lock_it_for_ever() -> None:
     circuit = opened(probes=2)
     lost = [ticket_of(circuit, 30.0), ticket_of(circuit, 30.0)]

@@ -249,7 +249,7 @@ def test_a_server_that_is_away_is_no_exhausted_pool(
     with pytest.raises(Failure) as away:
         register(store, "mail")
     assert away.value.code == DATABASE_CONNECTION_ERROR.code
-    assert REAL.monotonic_s() - begun_s < 5.0
+    assert REAL.monotonic_s() - begun_s < 9.0, "not the ten seconds that a connection is waited for"
     proxy.heal()
     monkeypatch.setattr(postgresql_module, "WAIT_S", 10.0)
     store.close()

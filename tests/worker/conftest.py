@@ -9,9 +9,12 @@ import pytest
 
 from holdfast.store import Store
 from holdfast.worker import Handlers, Jobs, QueueSettings, Worker
+from holdfast.worker import heart as heart_module
 
 PATIENCE_S = 30.0
 """So long anything may take on a busy machine; nothing waits so long when all is well."""
+LOOK_S = 0.05
+"""So often workers look after cancels and time limits: often, with a lease that a busy machine cannot miss."""
 
 
 @pytest.fixture
@@ -27,8 +30,9 @@ def handlers() -> Handlers:
 
 
 @pytest.fixture
-def work(store: Store, handlers: Handlers) -> Iterator[Callable[..., Worker]]:
+def work(store: Store, handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Worker]]:
     """Start a worker for these handlers; it is stopped with the test."""
+    monkeypatch.setattr(heart_module, "REST_S", LOOK_S)
     started: list[Worker] = []
 
     def begin(*, concurrency: int = 4, queue: str = "default", grace_s: float = 10.0, **settings: Any) -> Worker:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.catalog.core import BAD_GATEWAY, NOT_FOUND
+from holdfast.catalog import Blame
+from holdfast.catalog.core import BAD_GATEWAY, INTERNAL_ERROR, NOT_FOUND
 from holdfast.policy import Breaker
 from holdfast.store import Store
 from holdfast.testing import VirtualTime, instant
@@ -120,6 +121,33 @@ def test_probes_of_an_earlier_round_change_nothing(virtual_store: Store, time: V
     assert (count, second) == (2, first + 1)
     virtual_store.atomic(lambda tx: breaker.report_probes(tx, first, good=2, bad=0, silent=0, code=""))
     assert Queues(virtual_store).breakers()[0].state == "half_open"
+
+
+def test_probes_that_come_seldom_close_it_all_the_same(virtual_store: Store, time: VirtualTime) -> None:
+    breaker = SharedBreaker("gateway", RULE)
+    tripped(virtual_store, breaker)
+    for allowed in (2, 1):
+        time.advance(31)  # one job in each round, and none is left over
+        assert admitted(virtual_store, breaker) == allowed
+        _, generation = probing(virtual_store, breaker, 1)
+        report = {"good": 1, "bad": 0, "silent": 0, "code": ""}
+        virtual_store.atomic(lambda tx: breaker.report_probes(tx, generation, **report))  # noqa: B023
+    assert Queues(virtual_store).breakers()[0].state == "closed"
+
+
+def test_a_probe_that_began_late_has_its_whole_time_before_others_take_its_place(
+    virtual_store: Store, time: VirtualTime
+) -> None:
+    breaker = SharedBreaker("gateway", RULE)
+    tripped(virtual_store, breaker)
+    time.advance(31)
+    assert probing(virtual_store, breaker, 1)[0] == 1
+    time.advance(29)
+    assert probing(virtual_store, breaker, 1)[0] == 1
+    time.advance(2)
+    assert probing(virtual_store, breaker, 10)[0] == 0
+    time.advance(29)
+    assert probing(virtual_store, breaker, 10)[0] == 2
 
 
 def test_a_probe_that_says_nothing_is_given_back(virtual_store: Store, time: VirtualTime) -> None:
@@ -281,6 +309,35 @@ def test_refusals_that_are_the_callers_fault_never_open_it(virtual_store: Store,
     assert bench.turn() == 20
     jobs.enqueue("call", queue="q")
     assert bench.turn() == 1
+
+
+def test_failures_that_blame_another_than_it_counts_neither_open_nor_dilute_it(
+    virtual_store: Store, time: VirtualTime
+) -> None:
+    jobs = Jobs(virtual_store)
+    bench = Bench(virtual_store, QueueSettings("q", concurrency=20, breaker=RULE, blames=(Blame.UPSTREAM,)))
+    for _ in range(24):
+        jobs.enqueue("call", queue="q", attempts=1)
+    bench.answers = [INTERNAL_ERROR() for _ in range(20)] + [BAD_GATEWAY() for _ in range(4)]
+    assert bench.turn() == 20
+    assert bench.turn() == 4
+    [status] = Queues(virtual_store).breakers()
+    assert status.state == "open"
+    assert status.reason == "4 of 4 jobs failed in the last 120 s, the last with BAD_GATEWAY"
+
+
+def test_a_probe_that_failed_on_our_own_side_is_given_back(virtual_store: Store, time: VirtualTime) -> None:
+    jobs = Jobs(virtual_store)
+    bench = Bench(virtual_store, QueueSettings("q", concurrency=4, breaker=RULE, blames=(Blame.UPSTREAM,)))
+    for _ in range(9):
+        jobs.enqueue("call", queue="q", attempts=1)
+    bench.answers = [BAD_GATEWAY() for _ in range(4)] + [INTERNAL_ERROR() for _ in range(2)]
+    assert bench.turn() == 4
+    time.advance(31)
+    assert bench.turn() == 2
+    assert Queues(virtual_store).breakers()[0].state == "half_open"
+    assert bench.turn() == 2
+    assert Queues(virtual_store).breakers()[0].state == "closed"
 
 
 def test_moves_of_the_breaker_are_in_the_journal(virtual_store: Store, time: VirtualTime) -> None:

@@ -70,7 +70,7 @@ def test_a_running_handler_sees_it_and_stops(jobs: Jobs, handlers: Handlers, wor
         await asyncio.to_thread(wait_until, lambda: job.cancelled, within_s=PATIENCE_S, what="the handler is told")
         raise RuntimeError("stopped half-way")
 
-    work(lease_s=1.0)
+    work()
     made = jobs.enqueue(kind)
     assert begun.wait(PATIENCE_S)
     assert jobs.cancel(made.id)
@@ -88,7 +88,7 @@ def test_a_handler_may_finish_all_the_same(jobs: Jobs, handlers: Handlers, work:
         wait_until(lambda: job.cancelled, within_s=PATIENCE_S, what="the handler is told")
         return "done anyway"
 
-    work(lease_s=1.0)
+    work()
     made = jobs.enqueue("k")
     assert begun.wait(PATIENCE_S)
     assert jobs.cancel(made.id)
@@ -126,7 +126,7 @@ def test_a_job_that_was_claimed_and_still_waits_its_turn_does_not_begin(
         assert go_on.wait(PATIENCE_S)
 
     made = [jobs.enqueue("k", number) for number in range(3)]
-    worker = work(concurrency=1, lease_s=1.0)
+    worker = work(concurrency=1)
     assert begun.wait(PATIENCE_S)
     wait_until(lambda: jobs.show(made[2].id)["state"] == "processing", within_s=PATIENCE_S, what="all are claimed")
     assert jobs.cancel(made[1].id)

@@ -23,6 +23,14 @@ def test_a_queue_has_one_set_of_settings() -> None:
     assert [queue.name for queue in handlers.queues] == ["mail"]
 
 
+def test_two_schedules_of_one_name_are_refused() -> None:
+    handlers = Handlers()
+    handlers.enqueue_by_clock("tick", every_s=60, kind="a")
+    with pytest.raises(ValueError, match="two schedules have the name 'tick'"):
+        handlers.enqueue_by_clock("tick", every_s=60, kind="b")
+    assert [one.kind for one in handlers.schedules] == ["a"]
+
+
 def test_what_the_clock_enqueues_is_done_by_the_worker(store: Store) -> None:
     handlers = Handlers()
     handlers.serve(QueueSettings("clock"))

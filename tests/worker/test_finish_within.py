@@ -133,7 +133,9 @@ def test_a_rollback_that_the_handler_hides_is_still_no_completion(
     made = jobs.enqueue("k")
     assert ended(jobs, made.id)["state"] == "complete"
     assert charged(store) == [2]
-    assert jobs.history(made.id)[2]["code"] == "TRANSACTION_ROLLED_BACK"
+    lost = jobs.history(made.id)[2]
+    assert lost["code"] == "TRANSACTION_ROLLED_BACK"
+    assert lost["reason"] == "the handler finished the job in a transaction that was not committed"
 
 
 def test_a_crash_after_the_commit_leaves_it_complete(store: Store, jobs: Jobs, handlers: Handlers, work: Work) -> None:

@@ -16,11 +16,12 @@ from holdfast.catalog.core import DEADLINE_EXCEEDED
 from holdfast.policy import NEVER, Backoff, Retry, left_s
 from holdfast.testing.processes import wait_until
 from holdfast.worker import Handlers, Job, Jobs, NewJob, Worker
+from holdfast.worker import crew as crew_module
 from holdfast.worker.attempt import attempt
 from holdfast.worker.crew import left_behind_max
 
 PATIENCE_S = 30.0
-AT_ONCE = Retry(attempts=3, backoff=Backoff.constant(0))
+AT_ONCE = Retry(attempts=50, backoff=Backoff.constant(0))
 Work = Callable[..., Worker]
 
 
@@ -49,7 +50,7 @@ def test_a_blocking_handler_that_runs_out_of_time_is_left_behind(jobs: Jobs, han
     def other(job: Job) -> str:
         return "served"
 
-    work(concurrency=1, lease_s=1.0)
+    work(concurrency=1)
     made = jobs.enqueue("k")
     shown = outcome(jobs, made.id)
     assert (shown["state"], shown["error_code"]) == ("failed", "JOB_TIMEOUT")
@@ -67,7 +68,7 @@ def test_a_job_that_runs_again_while_its_old_thread_still_hangs_is_settled_by_th
 ) -> None:
     release, second = threading.Event(), threading.Event()
 
-    @handlers.handle("k", timeout_s=0.3, retry=AT_ONCE)
+    @handlers.handle("k", timeout_s=0.2, retry=AT_ONCE)
     def hanging(job: Job) -> str:
         if job.attempt == 1:
             assert release.wait(PATIENCE_S)
@@ -77,11 +78,14 @@ def test_a_job_that_runs_again_while_its_old_thread_still_hangs_is_settled_by_th
         second.set()
         return "new"
 
-    work(concurrency=2, lease_s=1.0)
+    work(concurrency=2)
     made = jobs.enqueue("k")
     assert jobs.wait(made.id, PATIENCE_S) == "new"
     assert second.is_set()
-    assert verbs_of(jobs, made.id) == ["enqueued", "claimed", "retried", "claimed", "finished"]
+    verbs = verbs_of(jobs, made.id)
+    # On a busy machine the second attempt may run out of time as well; the next one is then the new one.
+    assert verbs[:4] == ["enqueued", "claimed", "retried", "claimed"]
+    assert [verb for verb in verbs if verb not in {"claimed", "retried"}] == ["enqueued", "finished"]
 
 
 def test_threads_left_behind_are_bounded_and_the_queue_rests_until_one_comes_back(
@@ -99,7 +103,7 @@ def test_threads_left_behind_are_bounded_and_the_queue_rests_until_one_comes_bac
         return "served"
 
     with bus.heard() as told:
-        worker = work(concurrency=1, lease_s=1.0)
+        worker = work(concurrency=1)
         made = [one.id for one in jobs.enqueue_many([NewJob(kind="k")] * (left_behind_max(1) + 20))]
         troubles = lambda: [facts for verb, facts in list(told) if verb == "worker.trouble"]  # noqa: E731
         wait_until(lambda: bool(troubles()), within_s=PATIENCE_S, what="the worker has told of it")
@@ -134,6 +138,37 @@ def test_a_coroutine_that_runs_out_of_time_is_cancelled(jobs: Jobs, handlers: Ha
     shown = outcome(jobs, jobs.enqueue("k", timeout_s=0.05).id)
     assert shown["error_code"] == "JOB_TIMEOUT"
     assert cleaned.is_set()
+
+
+def test_a_coroutine_that_is_deaf_to_its_cancel_is_left_behind_too(
+    jobs: Jobs, handlers: Handlers, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crew_module, "CANCEL_S", 0.05)
+    release, cancelled = threading.Event(), []
+
+    @handlers.handle("k", timeout_s=0.05, retry=NEVER)
+    async def deaf(job: Job) -> str:
+        while not release.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                cancelled.append(job.id)
+        return "too late"
+
+    @handlers.handle("other")
+    async def other(job: Job) -> str:
+        return "served"
+
+    work(concurrency=1)
+    made = jobs.enqueue("k")
+    shown = outcome(jobs, made.id)
+    assert (shown["state"], shown["error_code"]) == ("failed", "JOB_TIMEOUT")
+    assert "0.05 s" in shown["error_technical"]
+    wait_until(lambda: cancelled == [made.id], within_s=PATIENCE_S, what="it was cancelled, once")
+    assert jobs.wait(jobs.enqueue("other").id, PATIENCE_S) == "served"
+    release.set()
+    assert jobs.wait(jobs.enqueue("other").id, PATIENCE_S) == "served"
+    assert verbs_of(jobs, made.id) == ["enqueued", "claimed", "failed"]
 
 
 def test_a_timeout_of_the_handlers_own_is_not_the_jobs(jobs: Jobs, handlers: Handlers, work: Work) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.catalog import Catalog, Failure
+from holdfast.catalog import Catalog, Dialect, Failure, render
 from holdfast.policy import NEVER
 from holdfast.store import Store
 from holdfast.testing import instant
@@ -16,7 +16,7 @@ from holdfast.worker.settlement import failed
 
 PATIENCE_S = 30.0
 errors = Catalog("waiting")
-BANK_SILENT = errors.fault("BANK_SILENT", status=503, says="The bank did not answer.")
+BANK_SILENT = errors.fault("BANK_SILENT", status=503, says="The bank did not answer.", technical="no word from {host}")
 
 
 def told(jobs: Jobs, job_id: str, timeout_s: float = 0) -> Failure:
@@ -57,6 +57,21 @@ def test_a_failed_job_raises_its_own_code(store: Store, jobs: Jobs) -> None:
     failure = told(jobs, made.id, PATIENCE_S)
     assert (failure.code, failure.message) == ("BANK_SILENT", "The bank did not answer.")
     assert failure.details["job_id"] == made.id
+
+
+def test_who_waits_is_told_the_technical_line_and_with_a_catalog_the_declared_status(store: Store, jobs: Jobs) -> None:
+    made = jobs.enqueue("k")
+    (job,) = store.atomic(lambda tx: ledger.claim(tx, queue="default", worker="w", count=1))
+    lost = BANK_SILENT(host="{bank}")
+    lost.__cause__ = TimeoutError("after {s} s")
+    store.atomic(lambda tx: ledger.settle(tx, "w", (), [failed(job, lost, NEVER, 1, blamed=True)]))
+    for catalog, status in ((None, 500), (Catalog("other"), 500), (errors, 503)):
+        with pytest.raises(Failure) as raised:
+            jobs.wait(made.id, PATIENCE_S, catalog=catalog)
+        failure = raised.value
+        assert (failure.code, failure.status, failure.message) == ("BANK_SILENT", status, "The bank did not answer.")
+        assert failure.technical == "no word from {bank} (TimeoutError: after {s} s)"
+        assert b"no word" not in render(failure, Dialect.NESTED).body
 
 
 def test_a_job_that_does_not_exist_is_told_as_such(jobs: Jobs) -> None:

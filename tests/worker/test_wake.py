@@ -17,6 +17,8 @@ from holdfast.testing.processes import wait_until
 from holdfast.worker import Handlers, Job, Jobs, Worker
 from holdfast.worker import heart as heart_module
 from holdfast.worker import pump as pump_module
+from holdfast.worker import stock as stock_module
+from holdfast.worker import wake as wake_module
 from holdfast.worker.wake import CHANNEL, Listener, Notifier
 
 PATIENCE_S = 30.0
@@ -28,6 +30,7 @@ Work = Callable[..., Worker]
 def idle(monkeypatch: pytest.MonkeyPatch, store: Store, handlers: Handlers, work: Work) -> Worker:
     """A worker that looks by itself once in an hour, and has just looked."""
     monkeypatch.setattr(pump_module, "POLL_S", FAR_S)
+    monkeypatch.setattr(stock_module, "POLL_S", FAR_S)
     monkeypatch.setattr(heart_module, "REST_S", FAR_S)
     handlers.handle("k")(lambda job: "done")
     worker = work(lease_s=10 * FAR_S)
@@ -42,13 +45,18 @@ def promising(worker: Worker) -> bool:
 
 
 def listeners(store: Store) -> int:
-    """How many connections listen, as the server sees them."""
+    """How many connections listen."""
+    return len(listening(store))
+
+
+def listening(store: Store) -> set[int]:
+    """The connections that listen, as the server sees them."""
     with store.database.transaction(write=False) as execute:
         asked = (
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %%'"
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %%'"
             " AND state = 'idle'"
         )
-        return int(execute(asked, {}).fetchall()[0][0])
+        return {pid for (pid,) in execute(asked, {}).fetchall()}
 
 
 def test_an_enqueue_in_this_process_wakes_the_worker(jobs: Jobs, idle: Worker) -> None:
@@ -119,14 +127,12 @@ def test_what_nobody_tells_is_found_by_looking(
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_listener_that_was_cut_off_listens_again(store: Store, jobs: Jobs, idle: Worker) -> None:
+    (before,) = listening(store)
     with store.database.single() as execute:
-        execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND query LIKE 'LISTEN %%'",
-            {},
-        )
-    wait_until(lambda: listeners(store) == 0, within_s=PATIENCE_S, what="it is cut off")
-    wait_until(lambda: listeners(store) == 1, within_s=PATIENCE_S, what="it listens again")
+        execute(f"SELECT pg_terminate_backend({before})", {})
+    wait_until(
+        lambda: len(listening(store) - {before}) == 1, within_s=PATIENCE_S, what="it listens again, on another one"
+    )
     assert jobs.wait(jobs.enqueue("k").id, PATIENCE_S) == "done"
 
 
@@ -164,7 +170,7 @@ def test_many_enqueues_need_few_notifications(store: Store, heard: list[str]) ->
     notifier.wake("last")
     notifier.close()
     wait_until(lambda: "last" in heard, within_s=PATIENCE_S, what="the last one has arrived")
-    assert heard.count("mail") < 500
+    assert heard.count("mail") < 1_000
     assert "mail" in heard
 
 
@@ -184,9 +190,9 @@ def test_telling_never_fails(store: Store) -> None:
     notifier.wake("after the end")
 
 
-def test_a_listener_stops_at_once(store: Store) -> None:
-    from holdfast.base import REAL
-
+def test_a_listener_stops_without_waiting_for_its_next_look(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wake_module, "LISTEN_S", FAR_S)
+    monkeypatch.setattr(wake_module, "LOOK_S", FAR_S)
     told = threading.Event()
     listener = Listener(store, told.set)
     listener.stop()
@@ -194,7 +200,8 @@ def test_a_listener_stops_at_once(store: Store) -> None:
     listener.start()
     if store.engine is Engine.POSTGRESQL:
         wait_until(lambda: listeners(store) == 1, within_s=PATIENCE_S, what="it listens")
-    begun_s = REAL.monotonic_s()
-    listener.stop()
-    assert REAL.monotonic_s() - begun_s < 0.9
+    ending = threading.Thread(target=listener.stop, daemon=True)
+    ending.start()
+    ending.join(PATIENCE_S)
+    assert not ending.is_alive()
     store.woken("mail")

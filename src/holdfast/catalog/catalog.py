@@ -25,6 +25,13 @@ class Catalog:
     """
 
     def __init__(self, name: str, *, docs: str = "", extends: tuple[Catalog, ...] = ()) -> None:
+        """
+        Args:
+            name: of the system, in messages and exports.
+            docs: where the pages of its codes are; error bodies point there.
+            extends: catalogs whose faults are taken over, usually `(CORE,)`: only needed to look them up here, to
+                refine their words, or to change their rules by a policy file.
+        """
         self.name = name
         self.docs = docs
         self._faults: dict[str, Fault] = {}
@@ -123,6 +130,7 @@ class Catalog:
         return self._faults[code]
 
     def get(self, code: str) -> Fault | None:
+        """The fault of a code; None when this catalog has none."""
         return self._faults.get(code)
 
     def __contains__(self, code: object) -> bool:

@@ -107,6 +107,12 @@ def sqlstate_of(error: BaseException) -> str | None:
 
 
 SQLSTATE_CHARS = 5
+TABLE_MISSING_SQLSTATE = "42P01"
+TABLE_MISSING_SQLITE = "OperationalError: no such table: "
+TABLE_MISSING_HINT = (
+    "holdfast: a table is missing; if it is one of ours, call store.migrate() or run `holdfast migrate` first"
+)
+"""The first mistake everybody makes. A note stands in the traceback, and in no answer."""
 
 DATABASE_READINGS: Readings = {
     "psycopg.Error": read_sqlstate,
@@ -126,4 +132,7 @@ DATABASE_READINGS: Readings = {
 
 def _occurrence(fault: Fault, error: BaseException, **facts: Private[str]) -> Failure:
     original = f"{type(error).__name__}: {error}"[: limits().message_chars_max]
-    return Failure(fault, details={"original": Private(original), **facts})
+    failure = Failure(fault, details={"original": Private(original), **facts})
+    if sqlstate_of(error) == TABLE_MISSING_SQLSTATE or original.startswith(TABLE_MISSING_SQLITE):
+        failure.add_note(TABLE_MISSING_HINT)
+    return failure

@@ -49,14 +49,17 @@ class Failure(Exception):
 
     @property
     def code(self) -> str:
+        """The code of its fault, which clients compare."""
         return self.fault.code
 
     @property
     def status(self) -> int:
+        """The HTTP status that it is answered with."""
         return self.fault.status
 
     @property
     def blame(self) -> Blame:
+        """Who has to change something before it can work."""
         return self.fault.blame
 
     @property

@@ -83,6 +83,8 @@ class Fault:
             raise FaultInvalid(f"{self.code}: {self.status} is not an HTTP status a failure can have (200 to 599)")
         if not self.says.strip():
             raise FaultInvalid(f"{self.code}: `says` is empty; write the line a person should read")
+        if not isinstance(self.retry, bool) and not hasattr(self.retry, "allows"):
+            raise FaultInvalid(f"{self.code}: retry: {self.retry!r} is neither True, False nor a Retry(attempts=…)")
 
     @property
     def rule(self) -> RetryRule | bool:

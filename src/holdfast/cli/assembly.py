@@ -19,13 +19,10 @@ from holdfast.cli import systems as installed
 from holdfast.cli.state import data_folder
 from holdfast.cli.system_faults import SYSTEM_BROKEN, SYSTEM_NOT_STARTED
 from holdfast.store import Store
-from holdfast.worker import Handlers, Jobs, Periodic
+from holdfast.worker import Handlers
 
 if TYPE_CHECKING:
     from holdfast.http.system import System
-
-CLOCKWORK = "systems"
-"""The group of periodic jobs that nobody declares anything in: it only fires those of the systems."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +37,8 @@ class Premises:
     standins: bool
     alone: bool
     """One system alone stands at the address itself; several stand below it, each under its name."""
+    serves: bool = True
+    """Whether it is this process that stands there."""
 
 
 def core_catalogs() -> list[Catalog]:
@@ -68,6 +67,7 @@ def built(names: Sequence[str], premises: Premises) -> list[System]:
             token=premises.token,
             environment=os.environ,
             standins=premises.standins,
+            serves=premises.serves,
         )
         made.append(installed.build(name, ground))
     return made
@@ -87,24 +87,6 @@ def merged_handlers(made: Sequence[System]) -> Handlers:
             except ValueError as clash:
                 raise SYSTEM_BROKEN(name=system.name, problem=str(clash)) from None
     return merged
-
-
-def clockwork(store: Store, made: Sequence[System]) -> Periodic:
-    """What enqueues the periodic jobs of all systems.
-
-    Each system's are saved as a group of its own: workers that serve different systems on one database do not undo
-    each other's.
-    """
-    jobs = Jobs(store)
-    for system in made:
-        if system.handlers is not None:
-            own = Periodic(store, jobs, group=system.name)
-            for one in system.handlers.schedules:
-                own.declare(
-                    one.name, one.schedule, every_s=one.every_s, kind=one.kind, payload=one.payload, queue=one.queue
-                )
-            own.save()
-    return Periodic(store, jobs, group=CLOCKWORK)
 
 
 @contextmanager

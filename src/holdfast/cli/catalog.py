@@ -14,6 +14,7 @@ from holdfast.cli.catalogs import chosen_catalogs
 from holdfast.cli.database import AsJson, explained
 from holdfast.cli.output import FAILED, note, refuse, say, say_json
 from holdfast.cli.system_faults import EXPORT_UNREADABLE
+from holdfast.cli.wording import clean
 
 EXAMPLES = {
     "export": (
@@ -90,6 +91,10 @@ def diff(
     """
     from holdfast.analysis import changes, entries
 
+    if catalog and new != RUNNING:
+        raise refuse(
+            f"--catalog chooses from the code that runs here, and NEW is the file {new}: leave one of them out"
+        )
     with explained():
         before = _read(old)
         after = entries(chosen_catalogs(catalog or [])) if new == RUNNING else _read(Path(new))
@@ -103,7 +108,7 @@ def diff(
             if changed:
                 say(title)
                 for change in changed:
-                    say(f"  {change}")
+                    say(f"  {clean(str(change))}")
         say(f"{len(breaking)} of {len(found)} changes break clients." if found else "Nothing has changed.")
     if breaking:
         raise typer.Exit(FAILED)

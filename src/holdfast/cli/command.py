@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli import alerts, catalog, dead, jobs, migrate, queues, serve, worker, workers
+from holdfast.cli import alerts, breakers, catalog, dead, jobs, migrate, queues, serve, worker, workers
 
 Examples = Iterable[tuple[str, str]]
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
@@ -94,6 +94,16 @@ _group(
         "pause": (queues.pause, queues.EXAMPLES["pause"]),
         "resume": (queues.resume, queues.EXAMPLES["resume"]),
         "probe": (queues.probe, queues.EXAMPLES["probe"]),
+    },
+)
+_group(
+    "breakers",
+    "Breakers that all processes share: how they stand; probe, trip and recover.",
+    {
+        "list": (breakers.list_breakers, breakers.EXAMPLES["list"]),
+        "probe": (breakers.probe, breakers.EXAMPLES["probe"]),
+        "trip": (breakers.trip, breakers.EXAMPLES["trip"]),
+        "recover": (breakers.recover, breakers.EXAMPLES["recover"]),
     },
 )
 _group(

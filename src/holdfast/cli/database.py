@@ -6,12 +6,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from holdfast.base import LimitInvalid, Private
+from holdfast.base import Private
 from holdfast.catalog import Failure
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
 from holdfast.cli.faults import DATABASE_NOT_FOUND, DATABASE_UNUSABLE, DRIVER_MISSING, SCHEMA_OUTDATED
@@ -23,6 +24,9 @@ from holdfast.store.address import ENVIRONMENT_VARIABLE
 DRIVERS = {"psycopg", "psycopg_pool"}
 UNDEFINED = {"42P01", "42703"}
 """PostgreSQL's words for a table and a column that do not exist."""
+UNUSABLE = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_NOTADB", "SQLITE_PERM", "SQLITE_CORRUPT")
+"""What SQLite says of a file that nobody can use until somebody mends it."""
+UNREACHED = "Check the address, and that the server runs and lets you in; then try again."
 
 DatabaseUrl = Annotated[
     str | None,
@@ -47,6 +51,10 @@ def opened(url: str | None, *, create: bool = False) -> Iterator[Store]:
         store = _open(url, create=create)
         try:
             yield store
+        except Failure as failure:
+            if not _holds(failure, "sqlite", UNUSABLE):
+                raise
+            raise DATABASE_UNUSABLE(address=str(store.address), problem=str(failure.__cause__)) from None
         finally:
             store.close()
 
@@ -57,7 +65,7 @@ def explained() -> Iterator[None]:
     be_tolerant()
     try:
         yield
-    except (AddressInvalid, LimitInvalid) as invalid:
+    except AddressInvalid as invalid:
         raise refuse(str(invalid)) from None
     except Failure as failure:
         raise explain(SCHEMA_OUTDATED() if _outdated(failure) else failure) from None
@@ -94,11 +102,18 @@ def _reach(store: Store) -> None:
     except ModuleNotFoundError:
         raise
     except Exception as error:
-        raise DEFAULT_CLASSIFIER.classify(error) from error
+        failure = DEFAULT_CLASSIFIER.classify(error)
+        # A service connects again by itself; a command has ended by then.
+        failure.fault = replace(failure.fault, remedy=UNREACHED)
+        raise failure from error
 
 
 def _outdated(failure: Failure) -> bool:
-    held = failure.details.get("sqlstate")
-    if isinstance(held, Private) and held.value in UNDEFINED:
-        return True
-    return str(failure.__cause__).startswith(("no such table:", "no such column:"))
+    missing = str(failure.__cause__).startswith(("no such table:", "no such column:"))
+    return missing or _holds(failure, "sqlstate", tuple(UNDEFINED))
+
+
+def _holds(failure: Failure, detail: str, beginnings: tuple[str, ...]) -> bool:
+    """Whether the database's own word begins with one of these; SQLite adds details to its words."""
+    held = failure.details.get(detail)
+    return isinstance(held, Private) and str(held.value).startswith(beginnings)

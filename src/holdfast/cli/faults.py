@@ -44,8 +44,15 @@ DATABASE_UNUSABLE = errors.fault(
     "DATABASE_UNUSABLE",
     status=500,
     says="The database at {address} cannot be used: {problem}.",
-    causes=("the folder cannot be made or written to",),
-    remedy="Check the path and who may write there.",
+    causes=("the folder or the file cannot be made or written to", "the file is something else, or damaged"),
+    remedy="Check the path, what lies there and who may write there.",
+)
+QUEUE_NOT_FOUND = errors.fault(
+    "QUEUE_NOT_FOUND",
+    status=404,
+    says="There is no queue named {name}.",
+    causes=("a misspelt name", "no job was ever enqueued there and no worker serves it"),
+    remedy="`holdfast queues status` lists every queue.",
 )
 JOB_ENDED = errors.fault(
     "JOB_ENDED",

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.base import limits
+from holdfast.base import id_time_us, limits
 from holdfast.cli.database import AsJson, DatabaseUrl, opened
 from holdfast.cli.enqueue import enqueue
 from holdfast.cli.faults import JOB_ENDED
 from holdfast.cli.history import history_of, say_job, say_job_json
-from holdfast.cli.output import note, say, say_json, say_lines
+from holdfast.cli.output import note, refuse, say, say_json, say_lines
 from holdfast.cli.table import Column, say_table, when
 from holdfast.lifecycle import JobState
 from holdfast.store import Store
@@ -64,6 +64,7 @@ def list_jobs(
     as_json: AsJson = False,
 ) -> None:
     """List jobs, the newest first."""
+    _check_before(before)
     with opened(database) as store:
         found = Jobs(store).list(
             count=limit, before=before, state=state, queue=queue, kind=kind, tenant=tenant, code=code
@@ -134,6 +135,15 @@ def discard_these(store: Store, job_ids: Sequence[str], reason: str | None, *, a
             say_json({"id": job_id, "discarded": True})
         else:
             say(f"Discarded {job_id}.")
+
+
+def _check_before(job_id: str | None) -> None:
+    if job_id is None:
+        return
+    try:
+        id_time_us(job_id)
+    except ValueError:
+        raise refuse(f"--before: {job_id!r} is no id of a job; give the last one of the page before") from None
 
 
 def _row(one: dict[str, Any], now_us: int) -> list[Any]:

@@ -6,6 +6,7 @@ import sys
 
 EXTRAS = frozenset({"typer", "rich", "uvicorn"})
 INSTALL = 'pip install "holdfast[cli,serve]"'
+MISUSED = 2
 
 
 def main() -> None:
@@ -18,3 +19,9 @@ def main() -> None:
         if missing.name not in EXTRAS:
             raise
         sys.exit(f"holdfast: this needs {missing.name}, which is not installed: {INSTALL}")
+    except ValueError as invalid:
+        # Limits are read when the first module is loaded, so their own exception cannot be imported here.
+        if type(invalid).__name__ != "LimitInvalid":
+            raise
+        sys.stderr.write(f"holdfast: {invalid}\n")
+        sys.exit(MISUSED)

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.database import AsJson, DatabaseUrl, opened
-from holdfast.cli.output import say, say_json, say_lines
+from holdfast.cli.faults import QUEUE_NOT_FOUND
+from holdfast.cli.output import note, say, say_json, say_lines
 from holdfast.cli.table import Column, say_table
 from holdfast.cli.wording import clean, span
 from holdfast.worker.queues import DEPTH_MAX, Queues, QueueStatus
@@ -62,7 +63,11 @@ def pause(
 ) -> None:
     """Let no job of the queue start until it is resumed. What runs goes on; jobs may still be enqueued."""
     with opened(database) as store:
-        Queues(store).pause(name, reason)
+        queues = Queues(store)
+        unused = name not in _names(queues)
+        queues.pause(name, reason)
+        if unused:
+            note(f"No job and no worker has used a queue named {name} so far; is it spelt right?")
         if as_json:
             say_json({"queue": name, "paused": True, "reason": reason})
         else:
@@ -72,7 +77,10 @@ def pause(
 def resume(name: Name, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Let jobs of the queue start again."""
     with opened(database) as store:
-        resumed = Queues(store).resume(name)
+        queues = Queues(store)
+        resumed = queues.resume(name)
+        if not resumed and name not in _names(queues):
+            raise QUEUE_NOT_FOUND(name=name)
         if as_json:
             say_json({"queue": name, "paused": False, "resumed": resumed})
         else:
@@ -82,11 +90,19 @@ def resume(name: Name, database: DatabaseUrl = None, as_json: AsJson = False) ->
 def probe(name: Name, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Let one job through the queue's open breaker, to test whether its target works again."""
     with opened(database) as store:
-        probed = Queues(store).probe(name)
+        queues = Queues(store)
+        probed = queues.probe(name)
+        if not probed and name not in _names(queues):
+            raise QUEUE_NOT_FOUND(name=name)
         if as_json:
             say_json({"queue": name, "probed": probed})
         else:
             say(f"One job of {clean(name)} may try." if probed else f"The breaker of {clean(name)} is closed.")
+
+
+def _names(queues: Queues) -> set[str]:
+    """Every name there is; a breaker that queues share has one of its own."""
+    return {one.name for one in queues.status(depth_max=1)} | {one.name for one in queues.breakers()}
 
 
 def _record(one: QueueStatus) -> dict[str, object]:

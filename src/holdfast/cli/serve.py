@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.assembly import Premises, built, clockwork, merged_handlers, running
+from holdfast.cli.assembly import Premises, built, merged_handlers, running
 from holdfast.cli.database import explained, opened
 from holdfast.cli.faults import WORKER_BROKEN
 from holdfast.cli.listener import address_of, listening, on_loopback, refusal
@@ -222,7 +222,7 @@ def _worker(store: Store, made: Sequence[System], alerts: Alerts, grace_s: float
     handlers.include(notices_of(alerts))
     if not len(handlers):
         return None
-    return Worker(store, handlers, grace_s=grace_s, periodic=clockwork(store, made))
+    return Worker(store, handlers, grace_s=grace_s)
 
 
 def _leave(*_: object) -> None:

@@ -117,9 +117,11 @@ def worker(
     if processes > 1:
         words = [*crew.words(), *lines.words(), *_words(settings, lease, grace, as_json=as_json)]
         raise typer.Exit(_keep(words, processes, grace, database))
-    with opened(database, create=True) as store, logged(lines), crew.ready(store) as (handlers, periodic):
+    with opened(database, create=True) as store, logged(lines), crew.ready(store) as handlers:
+        import holdfast.console.pruning  # noqa: F401 - workers also prune what was done on a console elsewhere
+
         served = _served(handlers, settings)
-        here = Worker(store, handlers, queues=served, lease_s=lease, grace_s=grace, periodic=periodic)
+        here = Worker(store, handlers, queues=served, lease_s=lease, grace_s=grace)
         with traced(os.environ), counted(store):
             _attend(store, here, served, _line(lifeline), as_json=as_json)
 

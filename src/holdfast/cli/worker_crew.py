@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from holdfast.catalog import Failure
-from holdfast.cli.assembly import Premises, built, clockwork, merged_handlers, running
+from holdfast.cli.assembly import Premises, built, merged_handlers, running
 from holdfast.cli.faults import HANDLERS_NOT_FOUND
 from holdfast.cli.handlers import find_handlers
 from holdfast.cli.output import MISUSED, explain, refuse
@@ -18,7 +18,7 @@ from holdfast.cli.state import data_folder, database_of, operators_token
 from holdfast.cli.systems import chosen
 from holdfast.cli.watched import alert_policy, alerts_of, notices_of
 from holdfast.store import Store
-from holdfast.worker import Handlers, Periodic
+from holdfast.worker import Handlers
 
 
 class ModuleCrew:
@@ -37,9 +37,9 @@ class ModuleCrew:
         return [self._where]
 
     @contextmanager
-    def ready(self, store: Store) -> Iterator[tuple[Handlers, Periodic | None]]:  # noqa: ARG002 - systems need it
-        """The handlers, and no clockwork but their own."""
-        yield _handlers(self._where), None
+    def ready(self, store: Store) -> Iterator[Handlers]:  # noqa: ARG002 - systems need it
+        """The handlers."""
+        yield _handlers(self._where)
 
 
 class SystemCrew:
@@ -65,8 +65,8 @@ class SystemCrew:
         return [*named, "--data", str(self._data), "--address", self._address, standing, *told]
 
     @contextmanager
-    def ready(self, store: Store) -> Iterator[tuple[Handlers, Periodic]]:
-        """The handlers of the started systems, and the clockwork that enqueues their periodic jobs."""
+    def ready(self, store: Store) -> Iterator[Handlers]:
+        """The handlers of the started systems."""
         premises = Premises(
             store=store,
             data=self._data,
@@ -74,6 +74,7 @@ class SystemCrew:
             address=self._address,
             standins=self._standins,
             alone=len(self._names) == 1,
+            serves=False,
         )
         made = built(self._names, premises)
         handlers = merged_handlers(made)
@@ -81,7 +82,7 @@ class SystemCrew:
         if not len(handlers):
             raise refuse(f"{', '.join(self._names)} has no jobs to run")
         with running(made):
-            yield handlers, clockwork(store, made)
+            yield handlers
 
 
 def _handlers(where: str) -> Handlers:

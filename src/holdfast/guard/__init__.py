@@ -11,13 +11,25 @@ from holdfast.guard.stamp import Stamp, stamp_of
 
 if TYPE_CHECKING:
     from holdfast.guard.events import LinkEvent, LinkVerb, Listener
-    from holdfast.guard.idempotency import Answer, Answered, Keys, request_hash
+    from holdfast.guard.idempotency import (
+        Answer,
+        Answered,
+        InProgress,
+        Keys,
+        Mismatch,
+        Replay,
+        Started,
+        request_hash,
+    )
 
 # Calls without keys and listeners need none of this: loaded when first used.
 __getattr__ = lazily(
     __name__,
     globals(),
-    dict.fromkeys(("Answer", "Answered", "Keys", "request_hash"), "holdfast.guard.idempotency")
+    dict.fromkeys(
+        ("Answer", "Answered", "InProgress", "Keys", "Mismatch", "Replay", "Started", "request_hash"),
+        "holdfast.guard.idempotency",
+    )
     | dict.fromkeys(("LinkEvent", "LinkVerb", "Listener"), "holdfast.guard.events"),
 )
 
@@ -26,13 +38,17 @@ __all__ = [
     "Answered",
     "Attempt",
     "Attempts",
+    "InProgress",
     "Keyed",
     "Keys",
     "Link",
     "LinkEvent",
     "LinkVerb",
     "Listener",
+    "Mismatch",
+    "Replay",
     "Stamp",
+    "Started",
     "current_key",
     "links",
     "request_hash",

@@ -116,6 +116,7 @@ class Keys:
         Raises:
             Failure: IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_PAYLOAD_MISMATCH, IDEMPOTENCY_IN_PROGRESS with a time to
                 ask again, IDEMPOTENCY_LOST when the lease ran out and somebody else took over.
+            TypeError: the work returned no `Answer`.
         """
         wanted = {"tenant": tenant, "operation": operation, "key": key, "request_hash": request_hash(body=request)}
         give_up_s = monotonic_s() + min(wait_s or 0.0, left_s())
@@ -168,6 +169,7 @@ class Keys:
         Raises:
             Failure: IDEMPOTENCY_LOST when another caller has taken the key over; roll back what this one did.
             AnswerInvalid, SecretLeak: the answer cannot be kept.
+            TypeError: `tx` is a connection.
         """
         kept = key_ledger.stored(answer, self._headers_kept)
 
@@ -177,7 +179,15 @@ class Keys:
                 key_ledger.note_lost(here, started)  # a transaction of the caller's is about to be rolled back
             return done
 
-        if not (self.store.atomic(phase, repeatable=True) if tx is None else phase(tx)):
+        try:
+            done = self.store.atomic(phase, repeatable=True) if tx is None else phase(tx)
+        except AttributeError:
+            if tx is not None:
+                from holdfast.store.transaction import refuse_connection
+
+                refuse_connection(tx)
+            raise
+        if not done:
             raise _lost(started)
         if tx is None or tx.joined:
             started.finished = True  # of a joined transaction only its owner knows the end

@@ -43,6 +43,7 @@ def do(keys: Keys, started: Started, work: Work, *, classifier: Classifier, dial
     Raises:
         Failure: IDEMPOTENCY_LOST, or what the work raised and is to be tried again.
         Exception: what the work raised, where it is no `Failure`.
+        TypeError: the work returned no `Answer`; it is done all the same, and repeats get INTERNAL_ERROR.
     """
     try:
         with keys.held(started):
@@ -76,6 +77,10 @@ def _keep(keys: Keys, started: Started, answer: Answer, dialect: Dialect) -> Non
         # The work is done and must not be done again, so its failure to answer is the answer.
         failure = INTERNAL_ERROR(reason=Private(str(unfit)))
         _written(keys, started, failure, dialect)
+        if not isinstance(answer, Answer):
+            raise TypeError(
+                f"the work returned {type(answer).__name__}; return an Answer, such as Answer.of_json(...)"
+            ) from None
         raise failure from unfit
 
 

@@ -24,6 +24,7 @@ from holdfast.guard.drivers import guard_async, guard_sync
 from holdfast.guard.gate import Gate
 from holdfast.guard.key import checked_key, under_key
 from holdfast.guard.live import enlist
+from holdfast.guard.parts import check_parts
 from holdfast.guard.telling import SUCCEEDED, tell
 from holdfast.policy.backoff import PolicyInvalid
 from holdfast.policy.deadline import within
@@ -76,7 +77,19 @@ class Link:
             budget: how many retries the traffic pays for.
             classifier: what an exception means here; None knows what Holdfast knows.
             writes: the calls change something; they are retried only under a key.
+
+        Raises:
+            PolicyInvalid: a time or a part cannot be meant; it names which.
         """
+        check_parts(
+            name,
+            retry=retry,
+            breaker=breaker,
+            rate=rate,
+            concurrency=concurrency,
+            budget=budget,
+            classifier=classifier,
+        )
         for field, seconds in (("timeout_s", timeout_s), ("total_s", total_s)):
             if seconds is not None and not (isfinite(seconds) and seconds > 0):
                 raise PolicyInvalid(f"{name}: {field}: {seconds} is not a positive number of seconds")

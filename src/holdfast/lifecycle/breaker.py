@@ -8,6 +8,8 @@ from holdfast.lifecycle.moves import Move, Table
 
 
 class BreakerState(StrEnum):
+    """Whether calls go through: all, none, or a few probes."""
+
     CLOSED = "closed"
     OPEN = "open"
     HALF_OPEN = "half_open"

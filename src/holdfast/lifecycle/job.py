@@ -9,6 +9,8 @@ from holdfast.lifecycle.moves import Move, Table
 
 
 class JobState(StrEnum):
+    """Where a job stands; one that waits for its next attempt is queued."""
+
     QUEUED = "queued"
     PROCESSING = "processing"
     COMPLETE = "complete"

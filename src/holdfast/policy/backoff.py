@@ -42,10 +42,15 @@ class Backoff:
     """
 
     base_s: float = 1.0
+    """The delay after the first attempt."""
     factor: float = 2.0
+    """Each delay is so many times the one before; 1 keeps it the same."""
     cap_s: float = 300.0
+    """No delay is longer, jitter included."""
     jitter: Jitter | None = None
+    """How chance spreads the delay; None does not."""
     delays_s: tuple[float, ...] = ()
+    """Exactly these delays instead of the curve; the last one serves for all that follow."""
 
     def __post_init__(self) -> None:
         for delay_s in self.delays_s:

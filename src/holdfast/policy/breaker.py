@@ -126,6 +126,7 @@ class Circuit:
 
     @property
     def state(self) -> BreakerState:
+        """As it was when somebody last called: an open one that may be probed is still open."""
         return self._state
 
     def admit(self, now_s: float) -> int | Rejected:
@@ -199,10 +200,12 @@ class Circuit:
             if self._state is _OPEN:
                 return Rejected(self._until_s - now_s)
         else:
-            self._begin_probing(now_s)
+            self._begin_probing()
         if self._out + self._recovered >= self.breaker.probes:
             return Rejected(min(HALF_OPEN_RETRY_AFTER_S, self.breaker.open_s))
         self._out += 1
+        # None is lost before the last one let through has had its whole time.
+        self._until_s = now_s + self.breaker.open_s
         return self._generation
 
     def _succeed(self, now_s: float) -> None:
@@ -233,7 +236,7 @@ class Circuit:
         self.shut_until_s = -inf
         self._out = self._recovered = 0
 
-    def _begin_probing(self, now_s: float) -> None:
+    def _begin_probing(self) -> None:
         if self._state is _OPEN:
             self._move("probe")
         elif self._out:
@@ -241,7 +244,6 @@ class Circuit:
             # their places. What has succeeded so far stays, or little traffic would never close it.
             self._generation += 1
             self._out = 0
-        self._until_s = now_s + self.breaker.open_s
 
     def _trip(self, now_s: float) -> None:
         self._move("trip")

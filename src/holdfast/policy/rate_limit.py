@@ -48,8 +48,11 @@ class RateLimit:
     """At most `count` in every `per_s` seconds in the long run, and at most `burst` of them at one moment."""
 
     count: int
+    """So many are let through in `per_s`, in the long run."""
     per_s: float
+    """The length of the period in seconds."""
     burst: int = None  # type: ignore[assignment]  # filled below: as many as `count`
+    """So many may come at one moment; as many as `count` when not given."""
     interval_us: int = field(init=False, repr=False, compare=False)
     """What one of cost 1 uses up; rounded up, so that rounding never lets more through."""
 
@@ -113,7 +116,9 @@ class Concurrency:
     """At most `count` running at once; who finds no place is told to come back after `retry_after_s`."""
 
     count: int
+    """So many may run at once."""
     retry_after_s: float = 1.0
+    """What a caller without a place is told to wait."""
 
     def __post_init__(self) -> None:
         _at_least_one("count", self.count)

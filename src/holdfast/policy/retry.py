@@ -22,6 +22,7 @@ class Retry:
     attempts: int = 3
     """All attempts, the first included; 1 is no retry."""
     backoff: Backoff = field(default_factory=lambda: Backoff.exponential(0.1, cap_s=5.0, jitter=Full()))
+    """How long to wait between two attempts."""
     attempts_per_code: Mapping[str, int] = field(default_factory=dict, hash=False)
     """At most so many attempts may fail with the code, however many are left in all."""
     attempts_unknown: int = 2
@@ -44,6 +45,10 @@ class Retry:
         ):
             if not 1 <= count <= most:
                 raise PolicyInvalid(f"{name}: {count} is not between 1 and {most}")
+        if not isinstance(self.backoff, Backoff):
+            raise PolicyInvalid(
+                f"backoff: {self.backoff!r} is no Backoff; write Backoff.constant(…) or .exponential(…)"
+            )
         if self.within_s is not None and not self.within_s > 0:
             raise PolicyInvalid(f"within_s: {self.within_s} is not a positive number of seconds")
         if not self.retry_after_max_s >= 0:

@@ -56,6 +56,10 @@ class Database(Protocol):
         """
         ...
 
+    async def put_async(self, text: str, parameters: Mapping[str, Any]) -> bool:
+        """The same for a coroutine, without a thread. False: that cannot be here, or nobody knows if it happened."""
+        ...
+
     def close(self) -> None:
         """Give every connection back."""
         ...

@@ -86,6 +86,15 @@ class PostgresqlDatabase:
         finally:
             self._give_back(pool, connection)
 
+    async def put_async(self, text: str, parameters: Mapping[str, Any]) -> bool:
+        pool, connection = self._at_hand()
+        if pool is None or connection is None:
+            return False
+        try:
+            return await self._shortcuts.run_async(connection, text, parameters)
+        finally:
+            self._give_back(pool, connection)
+
     @contextmanager
     def script(self, statements: list[str]) -> Iterator[Execute]:
         with self.transaction(write=True) as execute:
@@ -172,6 +181,16 @@ class PostgresqlDatabase:
         finally:
             with self._opening:
                 self._asking -= 1
+
+    def _at_hand(
+        self,
+    ) -> tuple[ConnectionPool[Connection[tuple[Any, ...]]] | None, Connection[tuple[Any, ...]] | None]:
+        """A connection that can be had without waiting and is known to be sound, if there is one."""
+        if self._process != os.getpid():
+            return None, None
+        with self._opening:
+            sound = self._spares and (not self._losses or self._trusted.get(self._spares[-1]) == self._losses)
+            return self._pool, self._spares.pop() if sound else None
 
     def _from_pool(self, pool: ConnectionPool[Connection[tuple[Any, ...]]]) -> Connection[tuple[Any, ...]]:
         from psycopg_pool import PoolTimeout

@@ -65,6 +65,9 @@ class SqliteDatabase:
         with self.transaction(write=True) as execute:
             execute(text, parameters)
 
+    async def put_async(self, text: str, parameters: Mapping[str, Any]) -> bool:  # noqa: ARG002 - it would block
+        return False
+
     @contextmanager
     def script(self, statements: list[str]) -> Iterator[Execute]:
         with self.transaction(write=True) as execute:

@@ -6,7 +6,7 @@ run again here; what may or may not have happened is run again only if the phase
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from holdfast.store.database import CommitUnknown, Database, Execute
 from holdfast.store.joining import executor
 from holdfast.store.migrate import migrate
 from holdfast.store.statements import Engine, Statement, parse
-from holdfast.store.transaction import Tx
+from holdfast.store.transaction import Row, Tx, given
 
 T = TypeVar("T")
 
@@ -124,6 +124,16 @@ class Store:
         if statement.clocked:
             parameters["now_us"] = now_us()
         self._tried(lambda: self.database.put(statement.text, parameters), repeatable=repeatable)
+
+    async def put_many_async(self, name: str, rows: Sequence[Row]) -> bool:
+        """Run one statement for many rows, a transaction of its own, without a thread.
+
+        False when that cannot be here: then the caller does it again in another way, and so it must be repeatable.
+        """
+        if self.engine is not Engine.POSTGRESQL:
+            return False
+        statement = self._statements[name]
+        return await self.database.put_async(statement.text, given(statement, self.engine, rows))
 
     def look(self, name: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
         """Run one statement that only reads; the cheapest way to ask."""

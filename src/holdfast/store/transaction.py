@@ -57,14 +57,7 @@ class Tx:
 
     def _run_many(self, name: str, rows: Sequence[Row], shared: dict[str, Any]) -> Cursor:
         statement = self._statements[name]
-        if statement.clocked:
-            shared["now_us"] = now_us()
-        if self.engine is Engine.SQLITE:
-            shared["given"] = encode(rows)
-        else:
-            for number, (kind, column) in enumerate(zip(statement.columns, zip(*rows, strict=True), strict=True)):
-                shared[f"given_{number}"] = array_text(column, kind)
-        return self._execute(statement.text, shared)
+        return self._execute(statement.text, {**shared, **given(statement, self.engine, rows)})
 
     @property
     def streams(self) -> bool:
@@ -103,8 +96,21 @@ def refuse_connection(tx: object) -> None:
         raise TypeError("tx: give store.join(connection), not the connection itself") from None
 
 
+def given(statement: Statement, engine: Engine, rows: Sequence[Row]) -> dict[str, Any]:
+    """The parameters that a statement for many rows takes besides those they share."""
+    found: dict[str, Any] = {"now_us": now_us()} if statement.clocked else {}
+    if engine is Engine.SQLITE:
+        return {**found, "given": encode(rows)}
+    for number, (kind, column) in enumerate(zip(statement.columns, zip(*rows, strict=True), strict=True)):
+        found[f"given_{number}"] = array_text(column, kind)
+    return found
+
+
 def array_text(values: Sequence[Any], kind: str) -> str:
     """A column as PostgreSQL reads arrays; the driver's own way takes ten times as long."""
+    if len(values) > 1 and values.count(values[0]) == len(values):
+        # Most columns of a batch say the same in every row.
+        return "{" + ",".join([array_text(values[:1], kind)[1:-1]] * len(values)) + "}"
     if kind != "text":
         return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
     if None in values:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from holdfast.base import Json, bus, encode, limits, monotonic_s
@@ -18,6 +19,9 @@ from holdfast.worker.settlement import Settlement, answered, cancelled, failed
 
 Outcome = Finished | Settlement | None
 """How an attempt ended; None when the handler has settled the job inside its own transaction."""
+
+
+NOT_COMMITTED = "the handler finished the job in a transaction that was not committed"
 
 
 class ResultRefused(ValueError):
@@ -82,7 +86,8 @@ def settled(handler: Handler, job: Job, result: Any, started_s: float) -> Outcom
         return None
     if job.finishing:
         # Only the store knows whether the transaction came through; if it did, this changes nothing.
-        return failed(job, TRANSACTION_ROLLED_BACK(), handler.retry, elapsed_us(started_s), blamed=False)
+        lost = replace(TRANSACTION_ROLLED_BACK, technical=NOT_COMMITTED)
+        return failed(job, lost(), handler.retry, elapsed_us(started_s), blamed=False)
     if result is None:
         return job, None, elapsed_us(started_s)
     if isinstance(result, Snooze | Cancel | RetryIn):

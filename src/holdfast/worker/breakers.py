@@ -7,11 +7,11 @@ processes together; their outcome closes or reopens it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from holdfast.base import bus
-from holdfast.catalog import Fault
+from holdfast.catalog import Blame, Fault
 from holdfast.policy import Breaker
 from holdfast.store import Store, Tx
 from holdfast.worker.handlers import QueueSettings
@@ -52,12 +52,19 @@ class SharedBreaker:
     """One breaker, by its name in the store."""
 
     def __init__(
-        self, name: str, rule: Breaker, *, fails_with: Fault | None = None, probe: Callable[[], bool] | None = None
+        self,
+        name: str,
+        rule: Breaker,
+        *,
+        fails_with: Fault | None = None,
+        probe: Callable[[], bool] | None = None,
+        blames: Collection[Blame] | None = None,
     ) -> None:
         self.name = name
         self.rule = rule
         self.fails_with = fails_with
         self._probe = probe
+        self._blames = blames
         self._open_us = int(rule.open_s * 1_000_000)
         self._window_us = int(rule.window_s * 1_000_000)
 
@@ -70,15 +77,15 @@ class SharedBreaker:
         if state == "open" and (left_us > 0 or self._probe is not None):
             return self._refused(wanted)
         if left_us <= 0:
-            generation = self._begin_probing(tx)
-            probes_left = self.rule.probes
-        if probes_left == 0:
+            begun = self._begin_probing(tx)
+            generation, probes_left = (None, 0) if begun is None else begun
+        if probes_left <= 0:
             return self._refused(wanted)
         return Admission(min(wanted, probes_left), generation)
 
     def spend(self, tx: Tx, probes: int) -> None:
         """So many jobs were claimed as probes."""
-        tx.row("breaker.spend", name=self.name, probes=probes)
+        tx.row("breaker.spend", name=self.name, probes=probes, open_us=self._open_us)
 
     def report(self, tx: Tx, tally: Tally) -> None:
         """Count what became of ordinary jobs, and open when it is too bad."""
@@ -116,6 +123,19 @@ class SharedBreaker:
             tx.run("breaker.forget", name=self.name, older_us=-self._window_us)
             self._note(tx, "recovered", None)
 
+    def counts(self, settlement: Settlement | None) -> bool:
+        """Whether it speaks against what the jobs call."""
+        blame = None if settlement is None else settlement.blame
+        return blame is not None and (self._blames is None or blame in self._blames)
+
+    def is_silent(self, settlement: Settlement | None) -> bool:
+        """Whether it says nothing about what the jobs call, good or bad: it was given back, or failed on our side."""
+        if settlement is None:
+            return False
+        return settlement.verb not in {"retry", "fail"} or (
+            settlement.blame is not None and not self.counts(settlement)
+        )
+
     def tend(self, store: Store) -> bool:
         """Ask the health probe when the pause is over; True when jobs may be tried again."""
         if self._probe is None:
@@ -135,11 +155,12 @@ class SharedBreaker:
         except Exception:  # noqa: BLE001 - a probe that raises says no
             return False
 
-    def _begin_probing(self, tx: Tx) -> int | None:
+    def _begin_probing(self, tx: Tx) -> tuple[int, int] | None:
+        """The number of the new round, and how many it lets through; None when another has begun one."""
         begun = tx.row("breaker.probe", name=self.name, probes=self.rule.probes, open_us=self._open_us)
         if begun is not None:
             self._note(tx, "probed", None)
-        return None if begun is None else int(begun[0])
+        return None if begun is None else (int(begun[0]), int(begun[1]))
 
     def _refused(self, wanted: int) -> Admission:
         return Admission(0) if self.fails_with is None else Admission(wanted, rejected=True)
@@ -180,7 +201,9 @@ def shared_breaker(settings: QueueSettings) -> SharedBreaker | None:
     if settings.breaker is None:
         return None
     name = settings.breaker_name or settings.name
-    return SharedBreaker(name, settings.breaker, fails_with=settings.fails_with, probe=settings.probe)
+    return SharedBreaker(
+        name, settings.breaker, fails_with=settings.fails_with, probe=settings.probe, blames=settings.blames
+    )
 
 
 def tell_breaker(
@@ -199,16 +222,16 @@ def tell_breaker(
         generation = probes.get(job.id)
         if generation is not None:
             rounds.setdefault(generation, []).append(settlement)
-        elif settlement is None or settlement.verb in {"retry", "fail"}:
+        elif not breaker.is_silent(settlement):
             tally.calls += 1
-            if settlement is not None and settlement.blamed:
+            if settlement is not None and breaker.counts(settlement):
                 tally.failures += 1
                 tally.code = settlement.code or ""
     if tally.calls:
         breaker.report(tx, tally)
     for generation, results in rounds.items():
-        bad = [one for one in results if one is not None and one.blamed]
-        silent = [one for one in results if one is not None and one.verb in {"snooze", "release", "cancel"}]
+        bad = [one for one in results if one is not None and breaker.counts(one)]
+        silent = [one for one in results if breaker.is_silent(one)]
         breaker.report_probes(
             tx,
             generation,

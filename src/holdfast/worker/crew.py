@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
 
 THREAD_IDLE_S = 10.0
+CANCEL_S = 5.0
+"""So long a coroutine may take to end after it was cancelled for its time limit."""
 LEFT_BEHIND_MIN = 10
 LEFT_BEHIND_SHARE = 2
 """So many threads that never returned, for each that may run at once, and the queue rests."""
@@ -105,13 +107,16 @@ class Crew:
             job.cancelled = job.cancelled or job.id in job_ids
 
     def abandon_overdue(self) -> None:
-        """Settle blocking handlers that ran out of time; their threads are left behind and replaced."""
+        """Settle handlers that ran out of time: threads, which are replaced, and coroutines deaf to their cancel."""
         now_s = monotonic_s()
         with self._change:
             for job, started_s in list(self._running.values()):
                 handler = self._handlers.get(job.kind)
-                limit_s = None if handler is None or handler.asynchronous else time_limit_s(handler, job)
-                if handler is not None and limit_s is not None and now_s - started_s > limit_s:
+                limit_s = None if handler is None else time_limit_s(handler, job)
+                if handler is None or limit_s is None:
+                    continue
+                # The loop itself cancels a coroutine at its limit, and settles it unless it goes on all the same.
+                if now_s - started_s > limit_s + (CANCEL_S if handler.asynchronous else 0.0):
                     self._abandoned += 1
                     self._settle(job, overdue(handler, job, limit_s, started_s))
             self._call_hands()

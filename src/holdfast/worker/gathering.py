@@ -1,5 +1,5 @@
 """Concurrent coroutines share one flush, as threads do through the combiner: whoever comes while a flush is under way
-goes with a later one. There is no timer, and a flush hops to a thread once for all of them.
+goes with a later one. There is no timer, and where a flush needs a thread, it hops there once for all of them.
 
 Nobody takes all who wait: while some are flushed, those who were answered prepare their next item, so that the
 program and the database work at the same time.
@@ -8,7 +8,7 @@ program and the database work at the same time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -29,9 +29,10 @@ class _Crowd(Generic[T, R]):
         self.flying = 0
         self.busy = 0
 
-    def take(self, groups: int, most: int) -> list[tuple[T, asyncio.Future[R]]]:
-        """The longest waiting, about as many as in each of the other groups."""
-        share = -(-(len(self.waiting) + self.flying) // groups)
+    def take(self, groups: int, most: int, answered: int) -> list[tuple[T, asyncio.Future[R]]]:
+        """The longest waiting, about as many as in each of the other groups: those who are flushed by others, and
+        those who were answered a moment ago and may have more to come."""
+        share = -(-(len(self.waiting) + self.flying + answered) // groups)
         count = min(max(share, SHARE_MIN), most)
         taken, self.waiting = self.waiting[:count], self.waiting[count:]
         return taken
@@ -40,13 +41,22 @@ class _Crowd(Generic[T, R]):
 class Gathering(Generic[T, R]):
     """Gathers items of many coroutines, loop by loop, and hands them to `flush`, which blocks."""
 
-    def __init__(self, flush: Callable[[Sequence[T]], Sequence[R]], *, most: int, lanes: int = 1) -> None:
+    def __init__(
+        self,
+        flush: Callable[[Sequence[T]], Sequence[R]],
+        *,
+        most: int,
+        lanes: int = 1,
+        flush_async: Callable[[Sequence[T]], Awaitable[Sequence[R] | None]] | None = None,
+    ) -> None:
         """
         Args:
             most: so many items go together at most.
             lanes: so many flushes may be under way at once.
+            flush_async: a way without a thread, tried first; it answers None where it cannot.
         """
         self._flush = flush
+        self._flush_async = flush_async
         self._most = most
         self._lanes = lanes
         self._crowds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Crowd[T, R]] = WeakKeyDictionary()
@@ -74,19 +84,23 @@ class Gathering(Generic[T, R]):
 
     async def _work_off(self, crowd: _Crowd[T, R]) -> None:
         try:
-            while batch := crowd.take(self._lanes + 1, self._most):
-                crowd.flying += len(batch)
+            answered = 0
+            while batch := crowd.take(self._lanes + 1, self._most, answered):
+                answered = len(batch)
+                crowd.flying += answered
                 try:
                     await self._answer(batch)
                 finally:
-                    crowd.flying -= len(batch)
-                await asyncio.sleep(0)  # those who were answered may have more
+                    crowd.flying -= answered
         finally:
             crowd.busy -= 1
 
     async def _answer(self, batch: list[tuple[T, asyncio.Future[R]]]) -> None:
         try:
-            results = await asyncio.to_thread(self._flush, [item for item, _ in batch])
+            items = [item for item, _ in batch]
+            results = None if self._flush_async is None else await self._flush_async(items)
+            if results is None:
+                results = await asyncio.to_thread(self._flush, items)
         except BaseException as error:
             for _, future in batch:
                 if not future.done():

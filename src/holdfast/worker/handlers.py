@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from holdfast.base import Json
-from holdfast.catalog import Fault
+from holdfast.catalog import Blame, Fault
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
+from holdfast.guard.parts import check_parts
 from holdfast.policy import Breaker, PolicyInvalid, Retry
 from holdfast.worker.job import DEFAULT_QUEUE, Job
 from holdfast.worker.settlement import JOB_RETRY
@@ -48,10 +49,13 @@ class QueueSettings:
     """An open breaker fails jobs at once with this fault instead of holding them."""
     probe: Callable[[], bool] | None = None
     """Asked when the breaker's pause is over: True lets jobs through again, to try."""
+    blames: Collection[Blame] | None = None
+    """Only failures that blame one of these count for the breaker; without it, all that speak against the callee."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.concurrency <= CONCURRENCY_MAX:
             raise PolicyInvalid(f"concurrency: {self.concurrency} is not between 1 and {CONCURRENCY_MAX}")
+        check_parts(self.name, breaker=self.breaker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,18 @@ class Scheduled:
     kind: str
     payload: Json
     queue: str
+
+
+def check_queues(queues: object) -> None:
+    """Refuse settings of queues that are none.
+
+    Raises:
+        TypeError: it names one that is not, and how one is written.
+    """
+    for one in queues if isinstance(queues, Iterable) and not isinstance(queues, str) else (queues,):
+        if not isinstance(one, QueueSettings):
+            written = f'QueueSettings("{one}")' if isinstance(one, str) else "QueueSettings(name)"
+            raise TypeError(f"queues: {one!r} is no QueueSettings; write {written}")
 
 
 class Handlers:
@@ -88,7 +104,9 @@ class Handlers:
 
         Raises:
             ValueError: the queue has settings already.
+            TypeError: these are no settings.
         """
+        check_queues([settings])
         if settings.name in self._queues:
             raise ValueError(f"the queue {settings.name!r} has settings already")
         self._queues[settings.name] = settings
@@ -103,7 +121,15 @@ class Handlers:
         payload: Json = None,
         queue: str = DEFAULT_QUEUE,
     ) -> None:
-        """Let a job be enqueued by a cron schedule (UTC) or at an interval, once across all processes."""
+        """Let a job be enqueued by a cron schedule (UTC) or at an interval, once across all processes.
+
+        Every worker with these handlers sees to it. A schedule that cannot be meant is refused when a worker is made.
+
+        Raises:
+            ValueError: another schedule has the name already.
+        """
+        if any(one.name == name for one in self.schedules):
+            raise ValueError(f"two schedules have the name {name!r}")
         self.schedules.append(Scheduled(name, schedule, every_s, kind, payload, queue))
 
     @property
@@ -119,11 +145,21 @@ class Handlers:
         timeout_s: float | None = None,
         classifier: Classifier = DEFAULT_CLASSIFIER,
     ) -> Callable[[Function], Function]:
-        """Let this function do the jobs of a kind.
+        """Let this function do the jobs of a kind: `@handlers.handle("mail.send")`.
+
+        Args:
+            retry: the rule of its jobs; None is three attempts, 5 and 15 s apart.
+            timeout_s: how long one attempt may take; None is for ever. A function that blocks is left behind then.
+            classifier: what the exceptions of this function mean.
 
         Raises:
             ValueError: the kind has a handler already.
+            TypeError: the kind is no text, as when it is left out.
+            PolicyInvalid: the rule or the classifier is none.
         """
+        if not isinstance(kind, str):
+            raise TypeError('name the kind: @handlers.handle("mail.send")')
+        check_parts(kind, retry=retry, classifier=classifier)
 
         def register(function: Function) -> Function:
             if kind in self._handlers:
@@ -166,6 +202,7 @@ class Handlers:
             raise ValueError(f"two schedules have the name {schedule!r}")
 
     def get(self, kind: str) -> Handler | None:
+        """The handler of a kind; None when there is none here."""
         return self._handlers.get(kind)
 
     def rule_of(self, kind: str) -> Retry | None:

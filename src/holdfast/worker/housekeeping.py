@@ -14,6 +14,8 @@ from holdfast.worker.periodic import Periodic
 from holdfast.worker.retention import Retention
 
 LOOK_S = 1.0
+LOOK_S_MIN = 0.05
+"""Also when something stays due: its schedule may be one that only a newer version reads."""
 PRUNE_S = 600.0
 KEYS_MAX = 1_000
 PRUNE_MORE_S = 5.0
@@ -69,7 +71,7 @@ class Housekeeper:
             return PRUNE_MORE_S
         self._periodic.fire_due()
         due_s = self._periodic.next_due_s()
-        return LOOK_S if due_s is None else min(LOOK_S, due_s)
+        return LOOK_S if due_s is None else min(LOOK_S, max(LOOK_S_MIN, due_s))
 
     def _prune(self) -> None:
         if self._retention is None or monotonic_s() < self._prune_at_s:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from holdfast.base import Json, monotonic_s
 
@@ -33,7 +33,8 @@ class NewJob:
     due: datetime | None = None
     """Not before this time on the database's clock, instead of `delay_s`; it names its zone."""
     dedupe_key: str | None = None
-    """While a job with this key is queued, processing or complete, it is returned instead of a second one."""
+    """While a job of this tenant and queue with this key, of whatever kind, is queued, processing or complete, it is
+    returned instead of a second one."""
     unique_s: float | None = None
     """How long the key keeps others out; without it, as long as the job exists and has not failed."""
     attempts: int | None = None
@@ -44,11 +45,38 @@ class NewJob:
     """Whose it is; dedupe keys of different tenants do not meet."""
 
 
+class Options(TypedDict, total=False):
+    """What else may be said of a new job; each means what it means in `NewJob`."""
+
+    queue: str
+    priority: int
+    delay_s: float
+    due: datetime | None
+    dedupe_key: str | None
+    unique_s: float | None
+    attempts: int | None
+    timeout_s: float | None
+    tenant: str
+
+
+class JobFilter(TypedDict, total=False):
+    """Which jobs are meant; None leaves a filter out."""
+
+    state: str | None
+    """queued, processing, complete or failed."""
+    queue: str | None
+    kind: str | None
+    tenant: str | None
+    code: str | None
+    """What they failed with."""
+
+
 class Enqueued(NamedTuple):
     """The job that does the work: a new one, or the twin that was there already."""
 
     id: str
     created: bool
+    """False when a twin with the same dedupe key was there; `id` is the twin's."""
 
 
 Held = tuple[str, int]
@@ -61,10 +89,12 @@ class JobLost(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """A claimed job, as its handler sees it."""
+    """A claimed job, as its handler sees it: `id`, `kind`, `payload`, `attempt`, `tenant`, `cancelled`, `finish`."""
 
     id: str
+    """The same in every attempt; good for an idempotency key."""
     token: int
+    """New with every claim; a settlement has to name it."""
     queue: str
     kind: str
     text: str = field(repr=False)
@@ -72,6 +102,7 @@ class Job:
     attempt: int
     """Which attempt this is, the first being 1; one that a dying worker took along is not counted."""
     attempt_count: int
+    """How many were begun, counted or not."""
     attempts_max: int | None
     code_counts: str | None
     timeout_us: int | None
@@ -111,13 +142,24 @@ class Job:
     def finish(self, tx: Tx, result: Json = None) -> None:
         """Complete the job inside the handler's own transaction: its writes and the completion commit together.
 
+        Args:
+            tx: what `store.join(connection)` returns, or `store.atomic` hands over; the handler commits it.
+            result: what `jobs.wait` returns; what the handler itself returns is not looked at any more.
+
         Raises:
             JobLost: the lease ran out; roll back, another worker does the work.
+            TypeError: `tx` is a connection.
         """
         from holdfast.worker.attempt import result_text
         from holdfast.worker.ledger import finish_within
 
-        finish_within(tx, self, None if result is None else result_text(result))
+        try:
+            finish_within(tx, self, None if result is None else result_text(result))
+        except AttributeError:
+            from holdfast.store.transaction import refuse_connection
+
+            refuse_connection(tx)
+            raise
         self.finishing = True
         tx.after_commit.append(self._come_through)
 

@@ -11,12 +11,12 @@ from holdfast.catalog import current_context
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.catalog.durable import JOB_CANCELLED, JOB_NOT_FOUND, JOB_NOT_READY
 from holdfast.lifecycle import JobState
-from holdfast.store import Engine, Store, Tx
+from holdfast.store import Store, Tx
 from holdfast.store.transaction import refuse_connection
 from holdfast.worker import telling
 from holdfast.worker.combiner import Combiner
 from holdfast.worker.enqueueing import COLUMNS, Batch, Prepared, prepared
-from holdfast.worker.job import DEFAULT_QUEUE, Enqueued, NewJob, Options
+from holdfast.worker.job import DEFAULT_QUEUE, Enqueued, JobFilter, NewJob, Options
 from holdfast.worker.settlement import fingerprint
 from holdfast.worker.wake import Notifier
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from holdfast.worker.gathering import Gathering
 
 COMBINE_MAX = 500
-LANES = 2
-"""So many commits for coroutines may be under way at once."""
 POLL_S = 0.05
 POLL_S_MAX = 1.0
 
@@ -161,26 +159,21 @@ class Jobs:
         count = limits().page_rows_max
         return self.store.atomic(lambda tx: tx.records("job.history", id=job_id, after=after, count=count), write=False)
 
-    def list(
-        self,
-        *,
-        state: str | None = None,
-        queue: str | None = None,
-        kind: str | None = None,
-        tenant: str | None = None,
-        code: str | None = None,
-        count: int = 50,
-        before: str | None = None,
-    ) -> list[dict[str, Any]]:
-        """Jobs, newest first; None leaves a filter out.
+    def list(self, *, count: int = 50, before: str | None = None, **filters: Unpack[JobFilter]) -> list[dict[str, Any]]:
+        """Jobs, newest first.
 
         Args:
-            state: queued, processing, complete or failed.
-            code: what they failed with.
             count: so many at most, and never more than `limits().page_rows_max`.
             before: the last id of the page before.
+            filters: state, queue, kind, tenant, code.
+
+        Raises:
+            TypeError: there is no such filter; it names those that there are.
         """
-        chosen = {"state": state, "queue": queue, "kind": kind, "tenant": tenant, "code": code}
+        known = JobFilter.__annotations__
+        for name in filters.keys() - known:
+            raise TypeError(f"{name!r} is no filter; there are {', '.join(known)}")
+        chosen = {name: filters.get(name) for name in known}
         count = min(count, limits().page_rows_max)
         return self.store.atomic(lambda tx: tx.records("job.list", count=count, before=before, **chosen), write=False)
 
@@ -260,6 +253,13 @@ class Jobs:
             self.store.put("job.enqueue_one", repeatable=True, **values)
         else:
             self.store.each(lambda tx: tx.many("job.enqueue", rows), repeatable=True)
+        return self._inserted(rows)
+
+    async def _insert_async(self, rows: Sequence[Prepared]) -> Sequence[str] | None:
+        # What may have happened and is done again in a thread happens once: the ids are the same.
+        return self._inserted(rows) if await self.store.put_many_async("job.enqueue", rows) else None
+
+    def _inserted(self, rows: Sequence[Prepared]) -> Sequence[str]:
         for queue in {row[2] for row in rows}:
             self.notifier.wake(queue)
         return [row[0] for row in rows]
@@ -268,8 +268,7 @@ class Jobs:
         if self._coroutines is None:
             from holdfast.worker.gathering import Gathering
 
-            lanes = LANES if self.store.engine is Engine.POSTGRESQL else 1  # SQLite has one writer
-            self._coroutines = Gathering(self._insert, most=COMBINE_MAX, lanes=lanes)
+            self._coroutines = Gathering(self._insert, most=COMBINE_MAX, flush_async=self._insert_async)
         return self._coroutines
 
     def _tell_made(self, jobs: Sequence[NewJob], made: Sequence[Enqueued], queues: set[str]) -> None:

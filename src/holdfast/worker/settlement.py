@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from holdfast.base import digest, encode, limits, world
-from holdfast.catalog import Failure
+from holdfast.catalog import Blame, Failure
 from holdfast.catalog.core import INTERNAL_ERROR
 from holdfast.catalog.durable import COMMIT_UNKNOWN, JOB_CANCELLED
 from holdfast.lifecycle import Cancel, HandlerAnswer, RetryAfter, RetryIn, Snooze
@@ -17,7 +17,9 @@ JOB_RETRY = Retry(attempts=3, attempts_unknown=3, backoff=Backoff.listed(5, 15, 
 """How jobs are retried unless their handler or their code says otherwise."""
 
 ASKED = "Retry-After"
-"""How the reason of a retry begins whose time the other side named."""
+"""How the reason of a retry begins for which the other side named a time."""
+ASKED_S = "asked_s"
+"""The detail of a failure that says how long the other side asked for, where its `retry_after_s` is our own word."""
 _VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|\b[0-9a-fA-F-]{8,}\b|\d+")
 
 
@@ -45,8 +47,8 @@ class Settlement:
     """How many attempts are not held against the job."""
     duration_us: int | None = None
     reason: str | None = None
-    blamed: bool = False
-    """Whether the failure speaks against what the job calls; a breaker counts those."""
+    blame: Blame | None = None
+    """Whom the failure blames, where it speaks against what the job calls; a breaker counts those."""
 
     def __post_init__(self) -> None:
         # These come from exceptions and handlers: no text of theirs may keep a settlement from being stored.
@@ -109,7 +111,7 @@ def failed(job: Job, failure: Failure, retry: Retry | None, duration_us: int | N
     )
     if not isinstance(decision, RetryAfter):
         settlement = _failed(job, "fail", failure, encode(counts), duration_us, str(decision.reason))
-        return replace(settlement, blamed=blamed)
+        return replace(settlement, blame=failure.blame if blamed else None)
     return Settlement(
         job=job,
         verb="retry",
@@ -118,15 +120,15 @@ def failed(job: Job, failure: Failure, retry: Retry | None, duration_us: int | N
         upstream_status=_upstream_status(failure),
         delay_us=_us(decision.delay_s),
         duration_us=duration_us,
-        reason=_asked_for(failure, decision.delay_s) + failure.technical,
-        blamed=blamed,
+        reason=_asked_for(failure) + failure.technical,
+        blame=failure.blame if blamed else None,
     )
 
 
-def _asked_for(failure: Failure, delay_s: float) -> str:
-    """That the other side named the wait; only then does the journal say so."""
-    asked_s = failure.retry_after_s
-    return f"{ASKED} {asked_s:g} s: " if asked_s is not None and asked_s == delay_s else ""
+def _asked_for(failure: Failure) -> str:
+    """How long the other side asked for, where it did; the rule may wait for less, or not care."""
+    asked_s = failure.details.get(ASKED_S, failure.retry_after_s)
+    return f"{ASKED} {asked_s:g} s: " if isinstance(asked_s, int | float) else ""
 
 
 def fingerprint(code: str, kind: str, message: str) -> str:

@@ -19,7 +19,7 @@ from holdfast.store import Store
 from holdfast.worker import ledger
 from holdfast.worker.attempt import Outcome
 from holdfast.worker.crew import Crew
-from holdfast.worker.handlers import Handlers, QueueSettings
+from holdfast.worker.handlers import Handlers, QueueSettings, check_queues
 from holdfast.worker.heart import Heart
 from holdfast.worker.housekeeping import Housekeeper, scheduled
 from holdfast.worker.job import Job
@@ -55,7 +55,20 @@ class Worker:
         periodic: Periodic | None = None,
         retention: Retention | None = None,
     ) -> None:
+        """
+        Args:
+            queues: which queues it serves, and how; None takes what the handlers say, else `default`.
+            lease_s: so long its jobs stay its own without a sign of life; others have them after 1.2 times that.
+            grace_s: so long `stop` waits for what runs, before it is given back.
+            periodic: what is enqueued by the clock; None takes the schedules of the handlers.
+            retention: how long things are kept; None is a week for complete jobs and dead letters for ever.
+
+        Raises:
+            CronInvalid: a schedule of the handlers cannot be meant; the text names the field.
+            TypeError: one of the queues is no QueueSettings.
+        """
         queues = handlers.queues if queues is None else queues
+        check_queues(queues)
         # Handlers may use up every connection of their store; the lease must not depend on theirs.
         self._store = store.twin(pool_max=OWN_CONNECTIONS)
         self._shared = self._store is store

@@ -1,0 +1,23 @@
+"""A failed job, as whoever waited for it is told: the failure it ended with, made again from its row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from holdfast.base import Private
+from holdfast.catalog import CORE, Blame, Catalog, Failure, Fault
+
+
+def failure_of(job: Mapping[str, Any], catalog: Catalog | None) -> Failure:
+    """The failure, under the fault that the catalog or the core declares; status 500 where neither does."""
+    code, message, technical = job["error_code"], job["error_message"], job["error_technical"]
+    found = None if catalog is None else catalog.get(code)
+    fault = found or CORE.get(code) or Fault(code=code, status=500, says=message or code, blame=Blame.SERVER)
+    details = {"job_id": job["id"]}
+    if technical is None:
+        return Failure(fault, message, details=details)
+    # As a detail, so that nothing in braces is filled a second time; a private one, so that no client sees it.
+    details["technical"] = Private(technical)
+    return Failure(replace(fault, technical="{technical}"), message, details=details)
