@@ -39,7 +39,7 @@ class Ground:
     standins: bool = False
     """Whether stand-ins for outside services are wanted, and faults may be switched."""
     serves: bool = True
-    """Whether this process is the one that stands at the address; a worker only knows it, and must move nothing there."""
+    """Whether it is this process that stands at the address; a worker only knows of it, and moves nothing there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
