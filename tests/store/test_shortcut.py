@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -16,7 +18,8 @@ from holdfast.store.postgresql import PostgresqlDatabase
 from holdfast.store.shortcut import Shortcuts
 from holdfast.testing.postgres import PostgresAddress
 from holdfast.testing.proxy import FaultProxy
-from holdfast.worker import Jobs
+from holdfast.worker import Jobs, NewJob
+from holdfast.worker.enqueueing import prepared
 
 INSERTED = "INSERT INTO (queue|job) "
 
@@ -113,6 +116,70 @@ def test_a_job_whose_reply_was_lost_is_enqueued_once(behind: Store, proxy: Fault
     assert proxy.triggered == 1
     assert [job["id"] for job in jobs.list(kind="mail")] == [made.id]
     jobs.close()
+
+
+def new_rows(count: int, payload: str = "1") -> list[tuple[Any, ...]]:
+    return [prepared(NewJob(kind="mail", payload=payload)) for _ in range(count)]
+
+
+async def test_many_rows_are_put_without_a_thread(emptied_dsn: str) -> None:
+    store = Store.open(emptied_dsn)
+    try:
+        assert not await store.put_many_async("job.enqueue", new_rows(1)), "there is no connection at hand yet"
+        store.put("queue.register", name="default")
+        assert await store.put_many_async("job.enqueue", new_rows(20, "x" * 200_000))
+        assert await store.put_many_async("job.enqueue", new_rows(2))
+        assert len(Jobs(store).list(kind="mail")) == 22
+    finally:
+        store.close()
+
+
+async def test_others_go_on_while_the_database_works(emptied_dsn: str) -> None:
+    store = Store.open(emptied_dsn)
+    try:
+        store.put("queue.register", name="default")
+        with psycopg.connect(emptied_dsn) as holding:
+            holding.execute("LOCK TABLE job IN EXCLUSIVE MODE")
+            put = asyncio.create_task(store.put_many_async("job.enqueue", new_rows(1)))
+            await asyncio.sleep(0.05)
+            assert not put.done()
+        assert await put
+    finally:
+        store.close()
+
+
+async def test_one_who_stops_waiting_leaves_no_connection_in_the_middle_of_something(emptied_dsn: str) -> None:
+    store = Store.open(emptied_dsn)
+    try:
+        store.put("queue.register", name="default")
+        with psycopg.connect(emptied_dsn) as holding:
+            holding.execute("LOCK TABLE job IN EXCLUSIVE MODE")
+            put = asyncio.create_task(store.put_many_async("job.enqueue", new_rows(1)))
+            await asyncio.sleep(0.05)
+            put.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await put
+        store.put("queue.register", name="mail")
+        assert len(store.atomic(lambda tx: tx.rows("queue.registered", most=9), write=False)) == 2
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("fault", ["lose_request", "lose_reply"])
+async def test_coroutines_whose_reply_was_lost_enqueue_once(behind: Store, proxy: FaultProxy, fault: str) -> None:
+    jobs = Jobs(behind)
+    await jobs.enqueue_async("warm")
+    proxy.set(**{fault: INSERTED, "times": 1})
+    made = await asyncio.gather(*(jobs.enqueue_async("mail") for _ in range(5)))
+    assert proxy.triggered == 1
+    assert sorted(job["id"] for job in jobs.list(kind="mail")) == sorted(one.id for one in made)
+    jobs.close()
+
+
+async def test_sqlite_leaves_it_to_a_thread(tmp_path: Path) -> None:
+    store = Store.open(f"sqlite:///{tmp_path / 'h.db'}")
+    assert not await store.put_many_async("job.enqueue", new_rows(1))
+    store.close()
 
 
 def test_both_engines_put_alike(store: Store) -> None:

@@ -53,10 +53,9 @@ async def test_few_who_come_together_go_together() -> None:
     assert flushes.batches == [list(range(SHARE_MIN))]
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 3])
-async def test_of_many_a_share_is_flushed_while_the_others_prepare(lanes: int) -> None:
+async def test_of_many_one_half_is_flushed_while_the_other_prepares() -> None:
     flushes = Flushes()
-    gathering = Gathering(flushes, most=1_000, lanes=lanes)
+    gathering = Gathering(flushes, most=1_000)
 
     async def call(item: int) -> None:
         for _ in range(ROUNDS):
@@ -64,8 +63,8 @@ async def test_of_many_a_share_is_flushed_while_the_others_prepare(lanes: int) -
 
     await asyncio.gather(*(call(item) for item in range(CALLERS)))
     assert sorted(item for batch in flushes.batches for item in batch) == sorted(list(range(CALLERS)) * ROUNDS)
-    assert max(map(len, flushes.batches)) <= -(-CALLERS // (lanes + 1))
-    assert flushes.at_once <= lanes
+    assert max(map(len, flushes.batches)) == CALLERS // 2
+    assert flushes.at_once == 1
 
 
 async def test_no_flush_takes_more_than_the_most() -> None:
@@ -73,6 +72,18 @@ async def test_no_flush_takes_more_than_the_most() -> None:
     gathering = Gathering(flushes, most=7)
     await asyncio.gather(*(gathering.submit(item) for item in range(50)))
     assert max(map(len, flushes.batches)) == 7
+
+
+async def test_the_way_without_a_thread_is_tried_first() -> None:
+    flushes, tried = Flushes(), list[list[int]]()
+
+    async def flush_async(items: Sequence[int]) -> list[int] | None:
+        tried.append(list(items))
+        return None if 2 in items else [100 * item for item in items]
+
+    gathering = Gathering(flushes, most=10, flush_async=flush_async)
+    assert [await gathering.submit(1), await gathering.submit(2)] == [100, 20]
+    assert (tried, flushes.batches) == ([[1], [2]], [[2]])
 
 
 async def test_an_error_reaches_everyone_of_its_flush_and_nobody_else() -> None:

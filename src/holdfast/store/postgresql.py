@@ -186,7 +186,7 @@ class PostgresqlDatabase:
         self,
     ) -> tuple[ConnectionPool[Connection[tuple[Any, ...]]] | None, Connection[tuple[Any, ...]] | None]:
         """A connection that can be had without waiting and is known to be sound, if there is one."""
-        if self._process != os.getpid():
+        if self._process != os.getpid() or os.name == "nt":  # there, the usual loop cannot watch a socket
             return None, None
         with self._opening:
             sound = self._spares and (not self._losses or self._trusted.get(self._spares[-1]) == self._losses)

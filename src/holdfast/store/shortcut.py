@@ -24,7 +24,6 @@ _PARAMETER = re.compile(r"%\((\w+)\)s")
 
 Prepared = tuple[bytes, tuple[str, ...]]
 """The name under which a connection knows a statement, and its parameters in order."""
-Values = list[bytes | None]
 
 
 class Shortcuts:
@@ -36,88 +35,94 @@ class Shortcuts:
 
     def run(self, connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]) -> bool:
         """Run the statement and commit; False when the driver has to."""
-        ready = self._ready(connection, text, parameters)
-        if ready is None:
+        name, order, known = self._named(connection, text)
+        values = _written(parameters, order)
+        if values is None or not (known or _good(connection.pgconn.prepare(name, _numbered(text, order)))):
             return False
-        name, values = ready
         # The types of the driver do not say that a value may be None; its texts and its code do.
-        return self._judged(connection, text, [connection.pgconn.exec_prepared(name, values)])  # type: ignore[arg-type]
+        result = connection.pgconn.exec_prepared(name, values)  # type: ignore[arg-type]
+        return self._judged(connection, text, (name, order), _good(result))
 
     async def run_async(
         self, connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]
     ) -> bool:
         """The same for a coroutine; others go on meanwhile."""
-        ready = self._ready(connection, text, parameters)
-        if ready is None:
+        pgconn = connection.pgconn
+        name, order, known = self._named(connection, text)
+        values = _written(parameters, order)
+        if values is None:
             return False
-        name, values = ready
-        return self._judged(connection, text, await _exchanged(connection.pgconn, name, values))
+        if not known and not await _exchanged(pgconn, lambda: pgconn.send_prepare(name, _numbered(text, order))):
+            return False
+        good = await _exchanged(pgconn, lambda: pgconn.send_query_prepared(name, values))
+        return self._judged(connection, text, (name, order), good)
 
-    def _ready(
-        self, connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]
-    ) -> tuple[bytes, Values] | None:
-        """The name and the values to send; None when the driver has to."""
+    def _named(self, connection: Connection[tuple[Any, ...]], text: str) -> tuple[bytes, tuple[str, ...], bool]:
+        """The name and the parameters of a statement on this connection, and whether it has it already."""
         known = self._known.get(connection)
         if known is None:
             known = self._known[connection] = {}
         prepared = known.get(text)
-        if prepared is None:
-            prepared = _prepare(connection, text, next(self._numbers))
-            if prepared is None:
-                return None
-            known[text] = prepared
-        name, order = prepared
-        values = [_written(parameters[parameter]) for parameter in order]
-        return None if NotImplemented in values else (name, values)
+        if prepared is not None:
+            return *prepared, True
+        return b"holdfast_%d" % next(self._numbers), tuple(dict.fromkeys(_PARAMETER.findall(text))), False
 
-    def _judged(self, connection: Connection[tuple[Any, ...]], text: str, results: list[PGresult]) -> bool:
-        if results and all(result.status in _GOOD for result in results):
-            return True
-        self._known[connection].pop(text, None)  # somebody between us and the server may have forgotten it
-        return False
+    def _judged(self, connection: Connection[tuple[Any, ...]], text: str, prepared: Prepared, good: bool) -> bool:
+        if good:
+            self._known[connection][text] = prepared
+        else:
+            # Somebody between us and the server may have forgotten it.
+            self._known[connection].pop(text, None)
+        return good
 
 
-def _prepare(connection: Connection[tuple[Any, ...]], text: str, number: int) -> Prepared | None:
-    order = tuple(dict.fromkeys(_PARAMETER.findall(text)))
-    numbered = _PARAMETER.sub(lambda found: f"${order.index(found[1]) + 1}", text).replace("%%", "%")
-    name = b"holdfast_%d" % number
-    prepared = connection.pgconn.prepare(name, numbered.encode())
-    return (name, order) if prepared.status in _GOOD else None
+def _numbered(text: str, order: tuple[str, ...]) -> bytes:
+    """The text as the server reads it, with numbers for parameters."""
+    return _PARAMETER.sub(lambda found: f"${order.index(found[1]) + 1}", text).replace("%%", "%").encode()
 
 
-def _written(value: object) -> Any:
-    """The value as the server reads it; what is not plain is left to the driver."""
-    if value is None:
-        return None
-    if type(value) is int:
-        return b"%d" % value
-    if type(value) is str and "\0" not in value:
-        return value.encode()
-    return NotImplemented
+def _good(result: PGresult) -> bool:
+    return result.status in _GOOD
 
 
-async def _exchanged(pgconn: PGconn, name: bytes, values: Values) -> list[PGresult]:
-    """Send the statement and wait for everything that comes back; nothing when the connection was lost."""
+def _written(parameters: Mapping[str, Any], order: tuple[str, ...]) -> list[bytes | None] | None:
+    """The values as the server reads them; None when one of them is not plain and is left to the driver."""
+    values: list[bytes | None] = []
+    for name in order:
+        value = parameters[name]
+        if value is None:
+            values.append(None)
+        elif type(value) is int:
+            values.append(b"%d" % value)
+        elif type(value) is str and "\0" not in value:
+            values.append(value.encode())
+        else:
+            return None
+    return values
+
+
+async def _exchanged(pgconn: PGconn, send: Callable[[], None]) -> bool:
+    """Send something and wait for everything that comes back; whether all of it is good."""
     import asyncio
 
     from psycopg import OperationalError
 
     loop = asyncio.get_running_loop()
+    good = True
     try:
-        pgconn.send_query_prepared(name, values)
+        send()
         while pgconn.flush():
             await _able(loop.add_writer, loop.remove_writer, pgconn.socket)
-        results: list[PGresult] = []
         while True:
             while pgconn.is_busy():
                 await _able(loop.add_reader, loop.remove_reader, pgconn.socket)
                 pgconn.consume_input()
             result = pgconn.get_result()
             if result is None:
-                return results
-            results.append(result)
+                return good
+            good = good and _good(result)
     except OperationalError:
-        return []
+        return False  # the connection is gone
 
 
 async def _able(watch: Callable[..., Any], unwatch: Callable[[int], Any], socket: int) -> None:

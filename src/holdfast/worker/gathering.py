@@ -1,7 +1,7 @@
 """Concurrent coroutines share one flush, as threads do through the combiner: whoever comes while a flush is under way
 goes with a later one. There is no timer, and where a flush needs a thread, it hops there once for all of them.
 
-Nobody takes all who wait: while some are flushed, those who were answered prepare their next item, so that the
+A flush takes about half of all: while it is under way, those who were answered prepare their next item, so that the
 program and the database work at the same time.
 """
 
@@ -20,20 +20,18 @@ SHARE_MIN = 25
 
 
 class _Crowd(Generic[T, R]):
-    """Who is waiting on one loop, and how many are being flushed."""
+    """Who is waiting on one loop, and whether somebody is being flushed."""
 
-    __slots__ = ("busy", "flying", "waiting")
+    __slots__ = ("busy", "waiting")
 
     def __init__(self) -> None:
         self.waiting: list[tuple[T, asyncio.Future[R]]] = []
-        self.flying = 0
-        self.busy = 0
+        self.busy = False
 
-    def take(self, groups: int, most: int, answered: int) -> list[tuple[T, asyncio.Future[R]]]:
-        """The longest waiting, about as many as in each of the other groups: those who are flushed by others, and
-        those who were answered a moment ago and may have more to come."""
-        share = -(-(len(self.waiting) + self.flying + answered) // groups)
-        count = min(max(share, SHARE_MIN), most)
+    def take(self, most: int, answered: int) -> list[tuple[T, asyncio.Future[R]]]:
+        """The longest waiting: half of them and of those who were answered a moment ago and may have more to come."""
+        half = -(-(len(self.waiting) + answered) // 2)
+        count = min(max(half, SHARE_MIN), most)
         taken, self.waiting = self.waiting[:count], self.waiting[count:]
         return taken
 
@@ -46,19 +44,16 @@ class Gathering(Generic[T, R]):
         flush: Callable[[Sequence[T]], Sequence[R]],
         *,
         most: int,
-        lanes: int = 1,
         flush_async: Callable[[Sequence[T]], Awaitable[Sequence[R] | None]] | None = None,
     ) -> None:
         """
         Args:
             most: so many items go together at most.
-            lanes: so many flushes may be under way at once.
             flush_async: a way without a thread, tried first; it answers None where it cannot.
         """
         self._flush = flush
         self._flush_async = flush_async
         self._most = most
-        self._lanes = lanes
         self._crowds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Crowd[T, R]] = WeakKeyDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -74,8 +69,8 @@ class Gathering(Generic[T, R]):
             crowd = self._crowds[loop] = _Crowd()
         future: asyncio.Future[R] = loop.create_future()
         crowd.waiting.append((item, future))
-        if crowd.busy < self._lanes:
-            crowd.busy += 1
+        if not crowd.busy:
+            crowd.busy = True
             task = loop.create_task(self._work_off(crowd))
             # The loop itself holds its tasks only weakly.
             self._tasks.add(task)
@@ -85,15 +80,11 @@ class Gathering(Generic[T, R]):
     async def _work_off(self, crowd: _Crowd[T, R]) -> None:
         try:
             answered = 0
-            while batch := crowd.take(self._lanes + 1, self._most, answered):
+            while batch := crowd.take(self._most, answered):
                 answered = len(batch)
-                crowd.flying += answered
-                try:
-                    await self._answer(batch)
-                finally:
-                    crowd.flying -= answered
+                await self._answer(batch)
         finally:
-            crowd.busy -= 1
+            crowd.busy = False
 
     async def _answer(self, batch: list[tuple[T, asyncio.Future[R]]]) -> None:
         try:
