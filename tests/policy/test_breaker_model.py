@@ -60,8 +60,8 @@ def test_every_call_of_the_window_is_counted_and_none_older_than_the_window_and_
 def count(circuit: Circuit, now_s: float, *, good: bool) -> None:
     """As the guard does it: good calls without a lock, and with a clock only when it is time to look."""
     if good:
-        circuit.good += 1
-        if circuit.good >= circuit.look_at:
+        circuit.spare -= 1
+        if circuit.spare <= 0:
             circuit.look(now_s)
     else:
         circuit.fail(now_s, circuit.ticket)
@@ -106,8 +106,8 @@ def test_the_clock_is_read_for_few_of_many_fast_calls() -> None:
     circuit = Circuit(Breaker())
     looks = 0
     for number in range(3_200):
-        circuit.good += 1
-        if circuit.good >= circuit.look_at:
+        circuit.spare -= 1
+        if circuit.spare <= 0:
             looks += 1
             circuit.look(number / 100_000)
     assert looks == pytest.approx(3_200 / STRIDE_MAX, abs=10)

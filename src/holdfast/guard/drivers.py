@@ -59,8 +59,8 @@ def guard_sync(link: Link, function: Callable[..., Any], *, keyed: bool) -> Call
                 else:
                     if circuit is not None:
                         if ticket is circuit.ticket:  # the very one that is free now: it has been closed all the time
-                            circuit.good = good = circuit.good + 1
-                            if good >= circuit.look_at:
+                            circuit.spare = spare = circuit.spare - 1
+                            if spare <= 0:
                                 circuit.look(monotonic_s())
                         else:
                             circuit.succeed(monotonic_s(), ticket)
@@ -124,8 +124,8 @@ def guard_async(link: Link, function: Callable[..., Awaitable[Any]], *, keyed: b
                 else:
                     if circuit is not None:
                         if ticket is circuit.ticket:  # the very one that is free now: it has been closed all the time
-                            circuit.good = good = circuit.good + 1
-                            if good >= circuit.look_at:
+                            circuit.spare = spare = circuit.spare - 1
+                            if spare <= 0:
                                 circuit.look(monotonic_s())
                         else:
                             circuit.succeed(monotonic_s(), ticket)

@@ -96,15 +96,15 @@ class Circuit:
     result without one, or one that comes after the breaker has moved on, changes nothing.
 
     While it is closed, `ticket` is the one that every call may take without asking; else it is None. A call that
-    worked may then be counted with `good += 1`, and `look` once `good` has reached `look_at`: no lock, and under
+    worked may then be counted with `spare -= 1`, and `look` once none is left to spare: no lock, and under
     steady traffic a clock only now and then. Two threads cannot lose a count between them, because nothing is called
     between reading and writing it, and only then does the interpreter let another thread run.
     """
 
     __slots__ = (
-        "_bad", "_brisk_s", "_dated", "_generation", "_lock", "_looked_s", "_out", "_past", "_recovered",
-        "_slice_end_s", "_slice_s", "_state", "_stride", "_told", "_until_s", "breaker", "good", "look_at", "pause_s",
-        "shut_until_s", "ticket",
+        "_bad", "_brisk_s", "_dated", "_generation", "_lock", "_look_at", "_looked_s", "_out", "_past", "_recovered",
+        "_slice_end_s", "_slice_s", "_state", "_stride", "_told", "_until_s", "breaker", "pause_s", "shut_until_s",
+        "spare", "ticket",
     )  # fmt: skip
 
     def __init__(self, breaker: Breaker, told: Told | None = None) -> None:
@@ -166,7 +166,7 @@ class Circuit:
                 self._out -= 1
 
     def look(self, now_s: float) -> None:
-        """Date the calls that were counted without a clock, and say in `look_at` when to look again.
+        """Date the calls that were counted without a clock, and say in `spare` how many may go before the next look.
 
         While calls come fast, every look doubles the calls until the next one; a single slow stretch ends that.
         """
@@ -211,7 +211,7 @@ class Circuit:
     def _succeed(self, now_s: float) -> None:
         if self._state is _CLOSED:
             self._roll(now_s)
-            self.good += 1
+            self.spare -= 1
             self._dated += 1
         elif self._state is _HALF_OPEN:
             self._out -= 1
@@ -252,9 +252,10 @@ class Circuit:
     def _clear(self) -> None:
         self._past: deque[tuple[float, int, int]] = deque(maxlen=SLICES)
         self._slice_end_s = self._looked_s = -inf
-        self.good = self._dated = self._bad = 0
+        self._dated = self._bad = 0
         self._stride = 1
-        self.look_at = 1
+        # As many good calls were counted in this slice as `_look_at` is above `spare`: one number to count with.
+        self._look_at = self.spare = 1
 
     def _roll(self, now_s: float) -> None:
         """Begin a new slice when the current one is over; calls that have no date yet belong to the newest."""
@@ -265,12 +266,13 @@ class Circuit:
         elif self._slice_end_s - now_s > 2 * self._slice_s:
             self._past.clear()  # the clock went back: what was counted belongs to another time
             self._start_slice(now_s + self._slice_s)
-        self._dated = self.good
         self._looked_s = now_s
-        self.look_at = self._dated + self._stride
+        self._dated = self._look_at - self.spare
+        self._look_at = self._dated + self._stride
+        self.spare = self._stride
 
     def _start_slice(self, end_s: float) -> None:
-        self.good -= self._dated
+        self._look_at -= self._dated
         self._bad = 0
         self._slice_end_s = end_s
 
@@ -280,5 +282,5 @@ class Circuit:
         while self._past and self._past[0][0] <= oldest_s:
             self._past.popleft()
         bad = self._bad + sum(slice_bad for _, _, slice_bad in self._past)
-        good = self.good + sum(slice_good for _, slice_good, _ in self._past)
+        good = self._look_at - self.spare + sum(slice_good for _, slice_good, _ in self._past)
         return {"failures": bad, "calls": good + bad}
