@@ -42,6 +42,12 @@ def test_only_those_who_want_it_are_told(deliveries: Deliveries) -> None:
     assert told("order.paid", tenant="acme") == {foreign}
 
 
+def test_a_connection_is_no_transaction_to_publish_with(deliveries: Deliveries) -> None:
+    with sqlite3.connect(":memory:") as mine, pytest.raises(TypeError, match=r"give store\.join"):
+        deliveries.publish("order.paid", {}, tx=mine)  # type: ignore[arg-type]
+    mine.close()
+
+
 def test_the_same_id_again_is_the_same_event(deliveries: Deliveries) -> None:
     deliveries.endpoints.add(URL)
     first = deliveries.publish("order.paid", {"a": 1, "b": 2}, id="evt_1")

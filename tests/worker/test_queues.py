@@ -73,10 +73,11 @@ def test_a_queue_that_does_not_exist_cannot_be_resumed(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "reason", "field"), [("", "x", "name"), ("q" * 201, "x", "name"), ("q", "", "reason")]
+    ("name", "reason", "field"),
+    [("", "x", "name"), ("q" * 201, "x", "name"), ("q\0", "x", "name"), ("q", "", "reason"), ("q", "\0", "reason")],
 )
 def test_a_pause_needs_a_name_and_a_reason(store: Store, name: str, reason: str, field: str) -> None:
-    with pytest.raises(Failure, match=f"{field} has 1 to"):
+    with pytest.raises(Failure, match=f"{field} (is text of 1 to|holds a character)"):
         Queues(store).pause(name, reason)
 
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from holdfast.delivery.body_hmac import BodyHmac
     from holdfast.delivery.dead import Undelivered, UndeliveredEvents, UndeliveredFilter
     from holdfast.delivery.deliveries import Deliveries, Delivery, EventHistory
-    from holdfast.delivery.endpoint import Endpoint
+    from holdfast.delivery.endpoint import Endpoint, EndpointSettings
     from holdfast.delivery.endpoints import Endpoints
     from holdfast.delivery.exchange import Outgoing, Reply, Send
     from holdfast.delivery.faults import DELIVERY
@@ -27,6 +27,7 @@ _HOMES = {
     "Deliveries": "deliveries",
     "Delivery": "deliveries",
     "Endpoint": "endpoint",
+    "EndpointSettings": "endpoint",
     "Endpoints": "endpoints",
     "EVENT_BYTES_MAX": "publishing",
     "EventHistory": "deliveries",
@@ -61,6 +62,7 @@ __all__ = [
     "Deliveries",
     "Delivery",
     "Endpoint",
+    "EndpointSettings",
     "Endpoints",
     "EventHistory",
     "Fetch",

@@ -37,6 +37,7 @@ from holdfast.delivery.standard import StandardWebhooks
 from holdfast.delivery.together import PublishedTogether
 from holdfast.policy import Backoff, Breaker, Retry
 from holdfast.store import Store, Tx
+from holdfast.store.transaction import refuse_connection
 from holdfast.worker import Handlers, Job, Jobs, QueueSettings
 
 CONCURRENCY = 100
@@ -148,6 +149,9 @@ class Deliveries:
         if not rows:
             return []
         published_by = new_id()
+
+        if tx is not None:
+            refuse_connection(tx)
 
         def phase(here: Tx) -> list[Published]:
             return publish(here, self.jobs, rows, published_by, by=self._channel)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any
+from typing import Any, TypedDict
 
 from holdfast.base import Secret, encode, limits, utc_text
 from holdfast.catalog.core import BAD_REQUEST
@@ -46,6 +46,20 @@ class SigningSecret:
     secret: Secret
     created_us: int
     expires_us: int | None
+
+
+class EndpointSettings(TypedDict, total=False):
+    """What may be said about an endpoint besides its address; the fields of `Endpoint` tell what each means."""
+
+    event_types: Sequence[str]
+    scheme: str
+    headers: Mapping[str, Secret]
+    delays_s: Sequence[float]
+    timeout_s: float
+    retry_after_max_s: float
+    in_flight_max: int
+    rate_limit: RateLimit | None
+    ordered: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 from holdfast.base import Secret, limits, new_id, prefixed_id
 from holdfast.catalog.core import BAD_REQUEST
-from holdfast.delivery.endpoint import Endpoint, of_row
+from holdfast.delivery.endpoint import Endpoint, EndpointSettings, of_row
 from holdfast.delivery.faults import ENDPOINT_NOT_FOUND
 from holdfast.delivery.signing import SECRETS_MAX, SecretInvalid, Signer
 from holdfast.store import Store, Tx
@@ -34,7 +34,9 @@ class Endpoints:
         self.store = store
         self._schemes = schemes
 
-    def add(self, url: str, *, secret: Secret | None = None, tenant: str = "", **settings: Any) -> Endpoint:
+    def add(
+        self, url: str, *, secret: Secret | None = None, tenant: str = "", **settings: Unpack[EndpointSettings]
+    ) -> Endpoint:
         """Tell this address of events from now on; without a secret one is made.
 
         Args:

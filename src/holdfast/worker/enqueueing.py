@@ -168,20 +168,23 @@ def _check_names(job: NewJob) -> None:
     except TypeError:
         known = False  # something unhashable, and no text
     if not known:
-        _check_name("kind", job.kind)
-        _check_name("queue", job.queue)
-        _check_name("tenant", job.tenant, least=0)
+        check_name("kind", job.kind)
+        check_name("queue", job.queue)
+        check_name("tenant", job.tenant, least=0)
         if len(_checked) < CHECKED_MAX:
             _checked.add(names)
     if job.dedupe_key is not None:
-        _check_name("dedupe_key", job.dedupe_key)
+        check_name("dedupe_key", job.dedupe_key)
 
 
-def _check_name(field: str, value: object, *, least: int = 1) -> None:
-    if not isinstance(value, str) or not least <= len(value) <= NAME_CHARS_MAX:
-        raise BAD_REQUEST(
-            "{field} is text of {least} to {most} characters.", field=field, least=least, most=NAME_CHARS_MAX
-        )
+def check_name(field: str, value: object, *, least: int = 1, most: int = NAME_CHARS_MAX) -> None:
+    """Refuse a name that is too short, too long or cannot be stored.
+
+    Raises:
+        Failure: BAD_REQUEST names the field.
+    """
+    if not isinstance(value, str) or not least <= len(value) <= most:
+        raise BAD_REQUEST("{field} is text of {least} to {most} characters.", field=field, least=least, most=most)
     if "\0" in value or not (value.isascii() or value == value.encode("utf-8", "replace").decode()):
         raise BAD_REQUEST("{field} holds a character that no database stores: NUL or half a pair.", field=field)
 

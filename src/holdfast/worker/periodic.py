@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.base import Json, digest, limits, monotonic_s
-from holdfast.catalog.core import BAD_REQUEST
 from holdfast.policy.cron import CronInvalid, Every, Schedule, read_schedule
 from holdfast.store import Store, Tx
-from holdfast.worker.enqueueing import NAME_CHARS_MAX
+from holdfast.worker.enqueueing import check_name
 from holdfast.worker.job import DEFAULT_QUEUE
 from holdfast.worker.jobs import Jobs
 from holdfast.worker.ledger import payload_text
@@ -72,9 +71,9 @@ class Periodic:
             CronInvalid: the schedule cannot be meant; the text names the field.
             Failure: BAD_REQUEST names the field; JOB_PAYLOAD_TOO_LARGE.
         """
-        _bounded("name", name, ENTRY_CHARS_MAX)
-        _bounded("kind", kind, NAME_CHARS_MAX)
-        _bounded("queue", queue, NAME_CHARS_MAX)
+        check_name("name", name, most=ENTRY_CHARS_MAX)
+        check_name("kind", kind)
+        check_name("queue", queue)
         self._declared[name, queue, kind] = _Entry(_schedule(schedule, every_s), payload_text(payload))
         self._saved = False
 
@@ -155,8 +154,3 @@ def _schedule(schedule: str | None, every_s: float | None) -> Schedule:
     if (schedule is None) == (every_s is None):
         raise CronInvalid("give either a schedule or every_s")
     return read_schedule(schedule) if schedule is not None else Every(float(every_s or 0))
-
-
-def _bounded(field: str, value: str, most: int) -> None:
-    if not 1 <= len(value) <= most:
-        raise BAD_REQUEST("{field} has 1 to {most} characters.", field=field, most=most)

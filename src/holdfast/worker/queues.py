@@ -8,10 +8,9 @@ from typing import Any
 
 from holdfast.base import bus, limits
 from holdfast.catalog import Failure
-from holdfast.catalog.core import BAD_REQUEST
 from holdfast.store import Engine, Store, Tx
 from holdfast.worker.breakers import allow_one
-from holdfast.worker.enqueueing import NAME_CHARS_MAX
+from holdfast.worker.enqueueing import check_name
 from holdfast.worker.ledger import LANE_WAITING
 from holdfast.worker.wake import CHANNEL
 
@@ -71,8 +70,8 @@ class Queues:
         Raises:
             Failure: BAD_REQUEST names the field.
         """
-        _bounded("name", name, NAME_CHARS_MAX)
-        _bounded("reason", reason, limits().message_chars_max)
+        check_name("name", name)
+        check_name("reason", reason, most=limits().message_chars_max)
 
         def phase(tx: Tx) -> None:
             tx.run("queue.pause", name=name, reason=reason)
@@ -159,8 +158,3 @@ def _one(tx: Tx, name: str, depth_max: int, **known: Any) -> QueueStatus:
 
 def _breakers(tx: Tx) -> dict[str, BreakerStatus]:
     return {one["name"]: BreakerStatus(**one) for one in tx.records("queue.breakers", most=QUEUES_MAX)}
-
-
-def _bounded(field: str, value: str, most: int) -> None:
-    if not 1 <= len(value) <= most:
-        raise BAD_REQUEST("{field} has 1 to {most} characters.", field=field, most=most)

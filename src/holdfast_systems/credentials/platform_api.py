@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.base import Secret, utc_text
 from holdfast.catalog import Dialect
-from holdfast.delivery import EVENT_BYTES_MAX, Delivery, Endpoint
+from holdfast.delivery import EVENT_BYTES_MAX, Delivery, Endpoint, EndpointSettings
 from holdfast.http import BodyRule, Edge, Reach, checked
 from holdfast.http.asgi import Application, Scope, header
 from holdfast.http.operator import OperatorOnly
@@ -132,10 +132,11 @@ def _add_dead_letters(api: FastAPI, platform: Platform) -> None:
 
 def _add_endpoints(api: FastAPI, platform: Platform, reach: Reach) -> None:
     endpoints = platform.deliveries.endpoints
-    settings = {
+    settings: EndpointSettings = {
         "delays_s": platform.settings.delays_s,
         "timeout_s": platform.settings.timeout_s,
         "in_flight_max": CONCURRENCY,
+        "scheme": SCHEME,
     }
 
     @api.post("/v1/endpoints", status_code=201)
@@ -143,9 +144,8 @@ def _add_endpoints(api: FastAPI, platform: Platform, reach: Reach) -> None:
         """Send events to one more address."""
         checked(asked.url, reach)
         secret = None if asked.secret is None else Secret(asked.secret)
-        made = endpoints.add(
-            asked.url, secret=secret, tenant=TENANT, scheme=SCHEME, event_types=asked.event_types, **settings
-        )
+        wanted: EndpointSettings = {**settings, "event_types": asked.event_types}
+        made = endpoints.add(asked.url, secret=secret, tenant=TENANT, **wanted)
         return {**_endpoint(made), "secret": made.secrets[0].secret.reveal()}
 
     @api.get("/v1/endpoints")
