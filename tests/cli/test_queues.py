@@ -55,7 +55,7 @@ def test_a_pause_needs_a_reason(quick: Any) -> None:
     assert quick("queues", "pause", "mail").exit_code == 2
     ended = quick("queues", "pause", "mail", "--reason", "")
     assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
-    assert "BAD_REQUEST: reason has 1 to" in ended.stderr
+    assert "BAD_REQUEST: reason is text of 1 to" in ended.stderr
 
 
 def test_workers_tells_who_holds_what_and_for_how_long(hand: Any, store: Store) -> None:

@@ -57,13 +57,15 @@ def test_what_runs_is_finished_before_the_worker_stops(start: Start, store: Stor
     assert Jobs(store).wait(job.id, 0) == running.process.pid
 
 
-def test_a_second_signal_gives_back_what_runs_and_does_not_wait(start: Start, store: Store, database_url: str) -> None:
-    jobs = Jobs(store)
-    job = jobs.enqueue("stuck")
+def test_a_second_signal_gives_back_what_runs_and_does_not_wait(
+    start: Start, store: Store, database_url: str, tmp_path: Path
+) -> None:
+    jobs, mark = Jobs(store), tmp_path / "runs"
+    job = jobs.enqueue("stuck", str(mark))
     running = start("worker", WHERE, "--grace", "600", HOLDFAST_DATABASE=database_url)
 
     def ended() -> bool:
-        if jobs.show(job.id)["state"] == "processing":
+        if mark.exists():
             running.process.send_signal(signal.SIGTERM)
         return running.process.poll() is not None
 
@@ -110,14 +112,14 @@ def test_a_parent_that_is_killed_leaves_no_child_behind(start: Start, sqlite_url
     store.close()
 
 
-def test_a_second_signal_reaches_the_children_too(start: Start, sqlite_url: str) -> None:
+def test_a_second_signal_reaches_the_children_too(start: Start, sqlite_url: str, tmp_path: Path) -> None:
     store = Store.open(sqlite_url)
-    jobs = Jobs(store)
-    job = jobs.enqueue("stuck")
+    jobs, mark = Jobs(store), tmp_path / "runs"
+    job = jobs.enqueue("stuck", str(mark))
     parent = start("worker", WHERE, "--processes", "2", "--grace", "600", HOLDFAST_DATABASE=sqlite_url)
 
     def ended() -> bool:
-        if jobs.show(job.id)["state"] == "processing":
+        if mark.exists():
             parent.process.send_signal(signal.SIGINT)
         return parent.process.poll() is not None
 
