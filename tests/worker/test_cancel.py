@@ -128,10 +128,13 @@ def test_a_job_that_was_claimed_and_still_waits_its_turn_does_not_begin(
     made = [jobs.enqueue("k", number) for number in range(3)]
     worker = work(concurrency=1)
     assert begun.wait(PATIENCE_S)
-    wait_until(lambda: jobs.show(made[2].id)["state"] == "processing", within_s=PATIENCE_S, what="all are claimed")
+
+    def held() -> dict[str, Job]:
+        return {job.id: job for crew in worker._crews for job in crew.jobs()}
+
+    wait_until(lambda: len(held()) == len(made), within_s=PATIENCE_S, what="all are claimed")
     assert jobs.cancel(made[1].id)
-    waiting = {job.id: job for crew in worker._crews for job in crew.jobs()}
-    wait_until(lambda: waiting[made[1].id].cancelled, within_s=PATIENCE_S, what="the worker knows")
+    wait_until(lambda: held()[made[1].id].cancelled, within_s=PATIENCE_S, what="the worker knows")
     go_on.set()
     assert ended(jobs, made[1].id)["error_code"] == "JOB_CANCELLED"
     assert ended(jobs, made[2].id)["state"] == "complete"
