@@ -88,7 +88,9 @@ class Stock:
                 # Lowered before the claim: a wake-up that comes during it must not be forgotten.
                 self.promising = False
                 wants.append(Want(name, ledger.LANE_READY, min(reach - load, BATCH_MAX)))
-        due = self.alone_more or now_s - self.looked_alone_s >= ALONE_S
+        # Whoever has just come to an idle worker need not wait for this look as well: it has time for a while yet.
+        patience_s = 2 * ALONE_S if wants and load == 0 else ALONE_S
+        due = self.alone_more or now_s - self.looked_alone_s >= patience_s
         if due and load < self.crew.settings.concurrency + self.ahead and not self._suspecting(now_s):
             self.looked_alone_s = now_s
             wants.append(Want(name, ledger.LANE_ALONE, 1))
