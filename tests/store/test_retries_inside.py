@@ -21,21 +21,6 @@ from holdfast.worker import Jobs
 
 
 @pytest.fixture
-def proxy(postgres_server: PostgresAddress) -> Iterator[FaultProxy]:
-    with FaultProxy(postgres_server.port) as running:
-        yield running
-
-
-@pytest.fixture
-def behind(proxy: FaultProxy, emptied_dsn: str) -> Iterator[Store]:
-    """A store that reaches its database through the proxy."""
-    store = Store.open(PostgresAddress(proxy.port).dsn(emptied_dsn.rsplit("/", 1)[1]))
-    yield store
-    proxy.heal()
-    store.close()
-
-
-@pytest.fixture
 def direct(emptied_dsn: str) -> Iterator[Store]:
     store = Store.open(emptied_dsn)
     yield store

@@ -16,7 +16,6 @@ from holdfast.catalog.durable import COMMIT_UNKNOWN
 from holdfast.store import Store
 from holdfast.store.postgresql import PostgresqlDatabase
 from holdfast.store.shortcut import Shortcuts
-from holdfast.testing.postgres import PostgresAddress
 from holdfast.testing.proxy import FaultProxy
 from holdfast.worker import Jobs, NewJob
 from holdfast.worker.enqueueing import prepared
@@ -82,20 +81,6 @@ def test_the_error_is_the_drivers_own(emptied_dsn: str) -> None:
         database.put("INSERT INTO queue (name) VALUES (%(name)s)", {"name": "mail"})
     finally:
         database.close()
-
-
-@pytest.fixture
-def proxy(postgres_server: PostgresAddress) -> Iterator[FaultProxy]:
-    with FaultProxy(postgres_server.port) as running:
-        yield running
-
-
-@pytest.fixture
-def behind(proxy: FaultProxy, emptied_dsn: str) -> Iterator[Store]:
-    store = Store.open(PostgresAddress(proxy.port).dsn(emptied_dsn.rsplit("/", 1)[1]))
-    yield store
-    proxy.heal()
-    store.close()
 
 
 @pytest.mark.parametrize("fault", ["lose_request", "lose_reply"])
