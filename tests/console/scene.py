@@ -128,8 +128,8 @@ def open_shop(store: Store) -> Stage:
 
 
 def trip(tx: Tx) -> None:
-    """Six charges in a row were turned down."""
-    SharedBreaker("payments", RULE).report(tx, Tally(calls=6, failures=6, code="RATE_LIMIT_EXCEEDED"))
+    """Six charges in a row found the bank broken; a refusal such as a 429 would not count."""
+    SharedBreaker("payments", RULE).report(tx, Tally(calls=6, failures=6, code=BAD_GATEWAY.code))
 
 
 def live_an_hour(store: Store, minutes: int = MINUTES) -> Stage:
