@@ -36,8 +36,8 @@ SELECT '00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'), 'default', 'noop'
   FROM generate_series(1, %s) AS n
 """
 FINISHED_EVENTS = """
-INSERT INTO journal (at_us, subject, verb, queue, kind, attempt)
-SELECT n, '00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'), 'finished', 'default', 'noop', 1
+INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, claimed_us)
+SELECT n, '00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'), 'finished', 'default', 'noop', 1, n
   FROM generate_series(1, %s) AS n
 """
 

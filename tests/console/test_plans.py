@@ -42,7 +42,7 @@ INDEXES = {
     "console.events_end": {"webhook_event_created"},
     "console.deliveries": {"webhook_event_created", "webhook_delivery_pkey", "job_pkey"},
     "console.delivery_of": {"webhook_delivery_job", "webhook_event_pkey", "webhook_endpoint_pkey"},
-    "console.last_events": {"journal_subject"},
+    "console.last_events": {"journal_subject", "job_pkey"},
     "console.deed": {"audit_pkey"},
     "console.deeds": {"audit_pkey"},
 }

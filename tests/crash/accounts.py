@@ -12,6 +12,7 @@ from typing import Any
 from holdfast.store import Engine, read_address
 
 MOVES = ("claimed", "finished", "retried", "snoozed", "released", "reclaimed", "failed", "cancelled", "revived")
+EVENTS = "SELECT subject, verb FROM job_event WHERE verb <> 'enqueued' ORDER BY subject, position"
 GIVEN_BACK = ("released", "snoozed")
 # A claim is followed by exactly one settlement; what came too late is written down and moves nothing.
 LIFE = re.compile(r"enqueued( claimed (retried|snoozed|released|reclaimed|cancelled revived|failed revived))*")
@@ -104,7 +105,7 @@ def books(url: str) -> Books:
         columns = "id, kind, state, token, attempt_count, pardon_count, lease_owner, error_code, dedupe_key"
         accounts = {row[0]: Account(*row) for row in connection.rows(f"SELECT {columns} FROM job")}
         verbs: Counter[str] = Counter()
-        for subject, verb in connection.rows("SELECT subject, verb FROM journal ORDER BY id"):
+        for subject, verb in connection.rows(EVENTS):
             verbs[verb] += 1
             if subject in accounts:
                 accounts[subject].verbs.append(verb)

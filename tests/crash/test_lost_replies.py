@@ -21,7 +21,7 @@ LEASE_S = 1.5
 MUTE_LEASE_S = 3.0
 """Long enough that two jobs are certainly claimed before it runs out unrenewed."""
 # Transactions, and the claims and settlements that are one statement and commit by themselves.
-WRITES = COMMIT + r"|\AWITH (?:claimed|done) AS"
+WRITES = COMMIT + r"|\A(?:UPDATE job|WITH done AS)"
 WITHIN_S = 40.0
 RENEWAL = r"UPDATE worker SET seen_us"
 UNSETTLED = "SELECT 1 FROM job WHERE state IN ('queued', 'processing') LIMIT 1"
@@ -100,7 +100,7 @@ def test_jobs_whose_claim_was_never_answered_are_given_back_by_the_worker_itself
     worker_id = wait_for_worker(fleet, worker)
     proxy.set(lose_reply=WRITES)
     jobs.enqueue_many([NewJob(kind="plain")] * 6)
-    claimed = f"SELECT count(*) FROM journal WHERE verb = 'claimed' AND worker = '{worker_id}'"
+    claimed = f"SELECT count(*) FROM job_event WHERE verb = 'claimed' AND worker = '{worker_id}'"
     wait_until(lambda: rows(fleet.url, claimed)[0][0] >= 6, within_s=WITHIN_S, what="they are claimed, unanswered")
     proxy.heal()
     wait_settled(fleet)

@@ -34,7 +34,7 @@ LOOK_UPS = {
     "job.free_unique": {"job_unique_key"},
     "job.outcome": {"job_pkey"},
     "job.history": {"job_pkey", "journal_subject"},
-    "job.settled_since_claimed": {"journal_subject"},
+    "job.settled_claims": {"journal_subject", "job_pkey"},
     "worker.leave": {"job_held", "worker_pkey"},
     "worker.gone": {"job_held", "worker_pkey"},
     "worker.renew": {"worker_pkey", "worker_lease"},

@@ -167,15 +167,15 @@ def test_a_breaker_that_processes_share_shows_as_its_table_says(store: Store) ->
 
 
 def test_watching_brings_numbers_and_links_to_the_store(store: Store) -> None:
-    link = Link("shop → bank", breaker=Breaker(), budget=Budget(reserve_per_s=2.0))
+    link = Link("till → bank", breaker=Breaker(), budget=Budget(reserve_per_s=2.0))
     watching = start(store, flush_s=600, links=[link])
     try:
         bus.tell("job.revived", queue="pdf", id="7")
         assert watching.flush()
         series = StoreSeries(store)
         assert series.increase("manual_retry_total", over_s=60) == 1
-        assert series.gauge("link_breaker_state", where={"link": "shop → bank"}) == 0
-        assert series.gauge("link_budget_left", where={"link": "shop → bank"}) == 20
+        assert series.gauge("link_breaker_state", where={"link": "till → bank"}) == 0
+        assert series.gauge("link_budget_left", where={"link": "till → bank"}) == 20
         bus.tell("job.revived", queue="pdf", id="8")
     finally:
         watching.stop()
@@ -187,7 +187,7 @@ def test_watching_brings_numbers_and_links_to_the_store(store: Store) -> None:
 
 
 def test_a_link_that_is_gone_is_not_kept_alive(store: Store) -> None:
-    link = Link("shop → bank", breaker=Breaker())
+    link = Link("till → bank", breaker=Breaker())
     watching = start(store, flush_s=600, links=[link])
     try:
         del link

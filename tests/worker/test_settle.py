@@ -84,7 +84,9 @@ AFTERWARDS: dict[str, Callable[[Store, Job], object]] = {
 }
 
 
-def test_a_late_settlement_changes_nothing_and_is_journalled(virtual_store: Store, jobs: Jobs) -> None:
+def test_a_late_settlement_changes_nothing_and_is_journalled(
+    virtual_store: Store, jobs: Jobs, time: VirtualTime
+) -> None:
     for afterwards, happen in AFTERWARDS.items():
         for verb, settle_late in LATE.items():
             queue = f"{afterwards}-{verb}"
@@ -93,6 +95,7 @@ def test_a_late_settlement_changes_nothing_and_is_journalled(virtual_store: Stor
             happen(virtual_store, job)
             before = jobs.show(made.id)
             known = verbs_of(jobs, made.id)
+            time.advance(1)
             assert settle_late(virtual_store, job), "it is told that it was late"
             assert jobs.show(made.id) == before
             assert verbs_of(jobs, made.id) == [*known, "settled_late"]

@@ -5,6 +5,7 @@ The clock moves on by what would have been waited, so deadlines and breakers beh
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,7 +46,8 @@ def instant() -> Iterator[VirtualTime]:
 def virtual_world(time: VirtualTime, based_on: World | None = None) -> World:
     """A world whose clocks read the given time, starting at the moment of the call."""
     outside = world() if based_on is None else based_on
-    wall_us, started_s = outside.wall_us(), outside.monotonic_s()
+    # From a whole second on, a difference of two readings is rounded in the same way in every run.
+    wall_us, started_s = outside.wall_us(), math.ceil(outside.monotonic_s())
 
     async def pause(seconds: float) -> None:
         time.wait(seconds)

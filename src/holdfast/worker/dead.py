@@ -98,7 +98,7 @@ class DeadLetters:
             yield from events
             if len(events) < asked["count"]:
                 return
-            asked["after"] = events[-1]["id"]
+            asked["after"] = max(event["id"] for event in events)
 
     def revive(self, job_id: str, *, reason: str | None = None) -> None:
         """Put one back into its queue; its attempts start anew.

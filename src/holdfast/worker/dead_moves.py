@@ -80,11 +80,8 @@ def discard(tx: Tx, letters: Sequence[Letter], reason: str | None) -> int:
 
 
 def _note(tx: Tx, verb: str, letters: Sequence[Letter], reason: str | None) -> int:
-    ledger.journal(
-        tx,
-        "",
-        [(one.id, verb, one.queue, one.kind, one.attempt_count, one.code, None, None, None, reason) for one in letters],
-    )
+    events = [ledger.event(one.id, verb, one.queue, one.kind, one.attempt_count, one.code, reason) for one in letters]
+    ledger.journal(tx, "", events)
     if bus.listeners:
         tx.after_commit.append(lambda: _tell(verb, letters, reason))
     return len(letters)

@@ -13,7 +13,7 @@ from holdfast.catalog.durable import JOB_CANCELLED, JOB_NOT_FOUND, JOB_NOT_READY
 from holdfast.lifecycle import JobState
 from holdfast.store import Store, Tx
 from holdfast.store.transaction import refuse_connection
-from holdfast.worker import telling
+from holdfast.worker import ledger, telling
 from holdfast.worker.combiner import Combiner
 from holdfast.worker.enqueueing import COLUMNS, Batch, Prepared, prepared
 from holdfast.worker.job import DEFAULT_QUEUE, Enqueued, JobFilter, NewJob, Options
@@ -155,7 +155,12 @@ class Jobs:
         return found[0]
 
     def history(self, job_id: str, *, after: int = -1) -> list[dict[str, Any]]:
-        """What happened to a job, in order; a page at a time."""
+        """What happened to a job, in order; a page at a time.
+
+        Args:
+            job_id: the job.
+            after: the largest `id` of the page before.
+        """
         count = limits().page_rows_max
         return self.store.atomic(lambda tx: tx.records("job.history", id=job_id, after=after, count=count), write=False)
 
@@ -233,8 +238,7 @@ class Jobs:
                 if tx.row("job.outcome", id=job_id) is None:
                     raise JOB_NOT_FOUND(job_id=job_id)
                 return False
-            event = (job_id, verb, stopped[1], stopped[2], stopped[3], failure.code, None, None, None, None)
-            tx.many("job.journal_settled", [event], worker="")
+            ledger.journal(tx, "", [ledger.event(job_id, verb, stopped[1], stopped[2], stopped[3], failure.code)])
             if verb == "cancelled" and bus.listeners:
                 # Of one that runs, the worker tells when it has stopped.
                 shown = tx.records("job.show", id=job_id)[0]

@@ -39,7 +39,8 @@ Finished = tuple[Job, str | None, int | None]
 Unsettled = tuple[list[Finished], list[Settlement]]
 """What came too late: the lease was lost."""
 Event = tuple[Any, ...]
-"""A row of the journal: subject, verb, queue, kind, attempt, code, upstream status, duration, delay, reason."""
+"""A row of the journal: subject, verb, queue, kind, attempt, code, upstream status, duration, delay, reason; and when
+and by whom the attempt was claimed that ended so."""
 
 
 def claim(tx: Tx, *, queue: str, worker: str, count: int, lane: str = LANE_READY) -> list[Job]:
@@ -50,8 +51,6 @@ def claim(tx: Tx, *, queue: str, worker: str, count: int, lane: str = LANE_READY
     now_s = monotonic_s()
     # The order of RETURNING means nothing: put them back in the order of the queue.
     rows.sort(key=_queue_order)
-    if tx.engine is Engine.SQLITE:
-        tx.many("job.journal_claimed", [(row[0], row[2], row[4]) for row in rows], queue=queue, owner=worker)
     return [
         Job(
             id=row[0],
@@ -95,10 +94,10 @@ def not_yet_settled(
 ) -> tuple[list[Finished], list[Settlement]]:
     """What is still to be written after a turn that may or may not have happened; each is journalled once."""
     ids = [*(one[0].id for one in finished), *(one.job.id for one in settlements)]
-    written = {row[0] for row in tx.rows("job.settled_since_claimed", ids=ids, worker=worker)} if ids else set()
+    written = set(tx.rows("job.settled_claims", ids=ids, worker=worker)) if ids else set()
     return (
-        [one for one in finished if one[0].id not in written],
-        [one for one in settlements if one.job.id not in written],
+        [one for one in finished if (one[0].id, one[0].claimed_us) not in written],
+        [one for one in settlements if (one.job.id, one.job.claimed_us) not in written],
     )
 
 
@@ -124,7 +123,7 @@ def reclaim(tx: Tx, dead_worker: str, by_worker: str, rule_of: Callable[[str], R
         settlement = _reclaimed(row, dead_worker, rule_of)
         if _move(tx, settlement):
             settlements.append(settlement)
-    journal(tx, by_worker, [_event(one, PAST[one.verb]) for one in settlements])
+    journal(tx, by_worker, [_event(one, PAST[one.verb], claimed_by=dead_worker) for one in settlements])
     tx.run("worker.leave", id=dead_worker)
     return settlements
 
@@ -149,6 +148,13 @@ def journal(tx: Tx, worker: str, events: Sequence[Event]) -> None:
     """Write the events of settlements."""
     if events:
         tx.many("job.journal_settled", events, worker=worker)
+
+
+def event(
+    subject: str, verb: str, queue: str, kind: str, attempt: int, code: str | None, reason: str | None = None
+) -> Event:
+    """Something that happened to a job between two attempts."""
+    return subject, verb, queue, kind, attempt, code, None, None, None, reason, None, None
 
 
 def payload_text(payload: Any) -> str:
@@ -189,7 +195,7 @@ def _finish(tx: Tx, worker: str, finished: Sequence[Finished]) -> set[Held]:
     done = {newest[row[0]][:2] for row in rows}
     if tx.engine is Engine.SQLITE:
         events = [
-            (job.id, job.queue, job.kind, job.attempt_count, duration_us)
+            (job.id, job.queue, job.kind, job.attempt_count, duration_us, job.claimed_us)
             for job, _, duration_us in finished
             if job.held_as in done
         ]
@@ -200,10 +206,10 @@ def _finish(tx: Tx, worker: str, finished: Sequence[Finished]) -> set[Held]:
 
 def _late_event(finished: Finished) -> Event:
     job, _, duration_us = finished
-    return job.id, LATE, job.queue, job.kind, job.attempt_count, None, None, duration_us, None, None
+    return job.id, LATE, job.queue, job.kind, job.attempt_count, None, None, duration_us, None, None, None, None
 
 
-def _event(one: Settlement, verb: str) -> Event:
+def _event(one: Settlement, verb: str, *, claimed_by: str | None = None) -> Event:
     job = one.job
     return (
         job.id,
@@ -216,6 +222,8 @@ def _event(one: Settlement, verb: str) -> Event:
         one.duration_us,
         one.delay_us,
         one.reason,
+        None if verb == LATE else job.claimed_us,
+        claimed_by,
     )
 
 

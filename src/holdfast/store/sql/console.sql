@@ -187,8 +187,10 @@ SELECT webhook_delivery.event_id, webhook_delivery.endpoint_id, webhook_event.ty
 
 -- name: last_events
 -- The end of a history, the last first.
-SELECT id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason
-  FROM journal WHERE subject = :subject ORDER BY id DESC LIMIT :count;
+SELECT id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason FROM (
+  SELECT position AS id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason
+    FROM job_event WHERE subject = :subject ORDER BY position DESC LIMIT :count
+) AS page ORDER BY at_us DESC, id DESC;
 
 -- name: known
 -- Which series of these metrics have grown lately; there are never more than the metrics may have.

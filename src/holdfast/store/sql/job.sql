@@ -48,8 +48,7 @@ UPDATE job SET unique_key = NULL
 SELECT id FROM job WHERE tenant = :tenant AND queue = :queue AND unique_key = :dedupe_key;
 
 -- name: claim
--- On PostgreSQL the events go into the same statement; SQLite cannot, and has no round trip to save.
-/* postgresql: WITH claimed AS ( */
+-- The row tells who holds the job and since when; the journal gets it with the end of the attempt.
 UPDATE job
    SET state = 'processing', lease_owner = :owner, token = token + 1,
        attempt_count = attempt_count + 1, started_us = COALESCE(started_us, {now_us}), last_attempt_us = {now_us}
@@ -59,17 +58,7 @@ UPDATE job
         ORDER BY priority, due_us, id LIMIT :count
         /* postgresql: FOR UPDATE SKIP LOCKED )) */ /* sqlite: ) */
 RETURNING id, token, kind, payload, attempt_count, pardon_count, attempts_max, code_counts, timeout_us,
-          last_attempt_us, tenant, trace, priority, due_us, cancel_us, started_us
-/* postgresql: ), noted AS (
-  INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker)
-  SELECT claimed.last_attempt_us, claimed.id, 'claimed', :queue, claimed.kind, claimed.attempt_count, :owner FROM claimed
-)
-SELECT * FROM claimed */;
-
--- name: journal_claimed
-INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker)
-SELECT {now_us}, given.id, 'claimed', :queue, given.kind, given.attempt, :owner
-  FROM {given: id text, kind text, attempt integer};
+          last_attempt_us, tenant, trace, priority, due_us, cancel_us, started_us;
 
 -- name: promote
 -- What has become due may be claimed.
@@ -91,26 +80,28 @@ UPDATE job
        result = given.result
   FROM {given: id text, token bigint, duration_us bigint, result text}
  WHERE job.id = given.id AND job.token = given.token AND job.state || '' = 'processing'
-/* postgresql: RETURNING job.id, job.queue, job.kind, job.attempt_count, job.finished_us, given.duration_us )
-INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker, duration_us)
-SELECT done.finished_us, done.id, 'finished', done.queue, done.kind, done.attempt_count, :worker, done.duration_us
+/* postgresql: RETURNING job.id, job.queue, job.kind, job.attempt_count, job.finished_us, job.last_attempt_us,
+                         given.duration_us )
+INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker, duration_us, claimed_us)
+SELECT done.finished_us, done.id, 'finished', done.queue, done.kind, done.attempt_count, :worker, done.duration_us,
+       done.last_attempt_us
   FROM done
 RETURNING subject */
 /* sqlite: RETURNING id */;
 
 -- name: journal_finished
 -- SQLite alone, which cannot write it together with the finish.
-INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker, duration_us)
-SELECT {now_us}, given.id, 'finished', given.queue, given.kind, given.attempt, :worker, given.duration_us
-  FROM {given: id text, queue text, kind text, attempt integer, duration_us bigint};
+INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker, duration_us, claimed_us)
+SELECT {now_us}, given.id, 'finished', given.queue, given.kind, given.attempt, :worker, given.duration_us,
+       given.claimed_us
+  FROM {given: id text, queue text, kind text, attempt integer, duration_us bigint, claimed_us bigint};
 
--- name: settled_since_claimed
--- Which of these this worker has settled since it last claimed them: the turn whose reply was lost has happened.
-SELECT DISTINCT settled.subject FROM journal AS settled
- WHERE settled.subject {among: ids} AND settled.worker = :worker AND settled.verb NOT IN ('claimed', 'settled_late')
-   AND settled.id > (SELECT max(claimed.id) FROM journal AS claimed
-                      WHERE claimed.subject = settled.subject AND claimed.verb = 'claimed'
-                        AND claimed.worker = :worker);
+-- name: settled_claims
+-- Which claims of these jobs this worker has settled: the turn whose reply was lost has happened.
+SELECT subject, claimed_us FROM journal
+ WHERE subject {among: ids} AND worker = :worker AND claimed_us IS NOT NULL AND claimed_by IS NULL
+   AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = journal.subject AND job.last_attempt_us = journal.claimed_us
+                                       AND job.lease_owner || '' = :worker);
 
 -- name: finished_under
 -- Which of these were finished under the token that they were held with.
@@ -139,11 +130,13 @@ UPDATE job
 RETURNING id;
 
 -- name: journal_settled
-INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker, code, upstream_status, duration_us, due_us, reason)
+INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker, code, upstream_status, duration_us, due_us, reason,
+                     claimed_us, claimed_by)
 SELECT {now_us}, given.id, given.verb, given.queue, given.kind, given.attempt, :worker, given.code,
        given.upstream_status, given.duration_us,
-       CASE WHEN given.delay_us IS NULL THEN NULL ELSE {now_us} + given.delay_us END, given.reason
-  FROM {given: id text, verb text, queue text, kind text, attempt integer, code text, upstream_status integer, duration_us bigint, delay_us bigint, reason text};
+       CASE WHEN given.delay_us IS NULL THEN NULL ELSE {now_us} + given.delay_us END, given.reason,
+       given.claimed_us, given.claimed_by
+  FROM {given: id text, verb text, queue text, kind text, attempt integer, code text, upstream_status integer, duration_us bigint, delay_us bigint, reason text, claimed_us bigint, claimed_by text};
 
 -- name: held
 SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_counts, last_attempt_us, tenant, lane
@@ -185,16 +178,12 @@ SELECT kind FROM job WHERE id = :id;
 SELECT state, result, error_code, error_message FROM job WHERE id = :id;
 
 -- name: history
--- The row itself says when the job was enqueued; the journal begins with its first move.
+-- A page by position, told by time: what was written while an attempt went on comes after its claim.
 SELECT id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason FROM (
-  SELECT 0 AS id, created_us AS at_us, 'enqueued' AS verb, 0 AS attempt, '' AS worker, CAST(NULL AS TEXT) AS code,
-         CAST(NULL AS INTEGER) AS upstream_status, CAST(NULL AS BIGINT) AS duration_us,
-         CASE WHEN lane = 'waiting' AND attempt_count = 0 THEN due_us END AS due_us, CAST(NULL AS TEXT) AS reason
-    FROM job WHERE id = :id AND CAST(:after AS BIGINT) < 0
-  UNION ALL
-  SELECT id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason
-    FROM journal WHERE subject = :id AND id > :after
-) AS event ORDER BY id LIMIT :count;
+  SELECT position AS id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason
+    FROM job_event WHERE subject = :id AND entry >= CAST(:after AS BIGINT) / 2 AND position > :after
+   ORDER BY position LIMIT :count
+) AS page ORDER BY at_us, id;
 
 -- name: list
 SELECT id, tenant, queue, kind, state, priority, due_us, attempt_count, manual_retry_count, error_code, error_message,

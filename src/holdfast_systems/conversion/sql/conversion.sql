@@ -25,8 +25,9 @@ SELECT upload.id, upload.owner, upload.file_name, upload.mapping, upload.bytes, 
  WHERE upload.id = :id;
 
 -- name: pulse
--- It changes whenever a job or a breaker moves, or somebody uploads.
-SELECT (SELECT max(id) FROM journal), (SELECT max(id) FROM conversion_upload);
+-- It changes whenever a job or a breaker moves, or somebody uploads. That a job was claimed stands in its own row.
+SELECT (SELECT max(id) FROM journal), (SELECT max(id) FROM conversion_upload),
+       (SELECT max(last_attempt_us) FROM job WHERE lease_owner IS NOT NULL);
 
 -- name: gate
 -- Whether jobs are let through to the gateway, and whether somebody holds the queue.
