@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 WORKERS ?= logical
+# What fails once is tried once more, and named: docs/decisions/0011. RERUNS=0 fails at once.
+RERUNS ?= 1
 ARGS ?=
 
 # Tests commit to disk thousands of times. Killing a process loses nothing that was written, on a disk or in memory:
@@ -29,7 +31,7 @@ run: $(VENV)/.stamp ## Start everything that exists so far and print its address
 	@$(VENV)/bin/holdfast serve $(ARGS)
 
 test: $(VENV)/.stamp browser ## Run the whole test suite
-	@TMPDIR="$(TEST_FOLDER)" $(VENV)/bin/python -m pytest -n $(WORKERS) $(ARGS)
+	@TMPDIR="$(TEST_FOLDER)" $(VENV)/bin/python -m pytest -n $(WORKERS) --reruns $(RERUNS) $(ARGS)
 
 # Pages are clicked through in the system's Chromium. Where it is missing and may be installed, it is.
 browser:

@@ -20,9 +20,28 @@ settings.register_profile("same", deadline=None, print_blob=True, derandomize=Tr
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
+PROMISES = ("/crash/", "/test_crash.py", "/test_chaos.py")
+"""Tests that kill processes and count: a single failure there is a finding, and is never tried again."""
+RERUNS_MAX = 3
+"""More tests than that do not fail by chance in one run."""
+
 ENGINES = ("sqlite", "postgresql")
 TEMPLATE = "holdfast_template"
 MIGRATIONS = "holdfast_migration"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(part in item.path.as_posix() for part in PROMISES):
+            item.add_marker(pytest.mark.flaky(reruns=0))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    again = len(reporter.stats.get("rerun", ())) if reporter is not None else 0
+    if again > RERUNS_MAX and session.exitstatus == pytest.ExitCode.OK:
+        reporter.write_line(f"FAILED: {again} tests had to be tried again, {RERUNS_MAX} may.", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session")
