@@ -38,9 +38,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    again = len(reporter.stats.get("rerun", ())) if reporter is not None else 0
-    if again > RERUNS_MAX and session.exitstatus == pytest.ExitCode.OK:
-        reporter.write_line(f"FAILED: {again} tests had to be tried again, {RERUNS_MAX} may.", red=True)
+    again = reporter.stats.get("rerun", []) if reporter is not None else []
+    for report in again:
+        reporter.write_line(f"\nTRIED AGAIN: {report.nodeid}\n{report.longreprtext}", yellow=True)
+    if len(again) > RERUNS_MAX and session.exitstatus == pytest.ExitCode.OK:
+        reporter.write_line(f"\nFAILED: {len(again)} tests were tried again, {RERUNS_MAX} may be.", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
