@@ -221,7 +221,7 @@ def test_so_much_work_at_once_and_no_more(store: Store, jobs: Jobs, monkeypatch:
         go_on.wait(PATIENCE_S)
         raise CONSOLE_BUSY()
 
-    monkeypatch.setattr(DeadLetters, "_each_batch", slow)
+    monkeypatch.setattr(DeadLetters, "each_batch", slow)
     monkeypatch.setattr("holdfast.console.bulk.RUNNING_MAX", 2)
     bulk = Bulk(store)
     for _ in range(2):

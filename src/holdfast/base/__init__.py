@@ -11,6 +11,7 @@ from holdfast.base.world import REAL, World, limits, monotonic_s, now_us, replac
 
 if TYPE_CHECKING:
     from holdfast.base.codec import CodecError, Json, canonical, decode, digest, encode, utc_text
+    from holdfast.base.colour import is_asynchronous
     from holdfast.base.ids import id_time_us, new_id, new_ids, prefixed_id
 
 # A guarded call writes no JSON and makes no ids: loaded when first used.
@@ -18,7 +19,8 @@ __getattr__ = lazily(
     __name__,
     globals(),
     dict.fromkeys(("CodecError", "Json", "canonical", "decode", "digest", "encode", "utc_text"), "holdfast.base.codec")
-    | dict.fromkeys(("id_time_us", "new_id", "new_ids", "prefixed_id"), "holdfast.base.ids"),
+    | dict.fromkeys(("id_time_us", "new_id", "new_ids", "prefixed_id"), "holdfast.base.ids")
+    | {"is_asynchronous": "holdfast.base.colour"},
 )
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "digest",
     "encode",
     "id_time_us",
+    "is_asynchronous",
     "limits",
     "monotonic_s",
     "new_id",

@@ -89,7 +89,7 @@ class Bulk:
 
         reviver = Reviver(self._store)
         if deed.verb == "revive":
-            ended = dead._each_batch(chosen, reviver, deed.reason, look)
+            ended = dead.each_batch(chosen, reviver, deed.reason, look)
         else:
             ended = dead.discard_all(chosen, reason=deed.reason, progress=look)
         self._store.atomic(lambda tx: tx.run("console.counted", id=deed.id, total=max(ended.total, ended.done)))

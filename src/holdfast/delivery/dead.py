@@ -144,7 +144,7 @@ class UndeliveredEvents:
         if chosen.endpoint_id is not None:
             self._check_enabled(chosen.endpoint_id)
         replay = _Replay(self.store, chosen.event_type)
-        ended = self._letters._each_batch(chosen.letters(self._by), replay, reason, None)
+        ended = self._letters.each_batch(chosen.letters(self._by), replay, reason, None)
         if chosen.event_type is None:
             return ended
         return Progress(total=replay.matched, done=ended.done, refused=replay.matched - ended.done)

@@ -18,13 +18,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.base import Json, limits, new_id
+from holdfast.base import Json, is_asynchronous, limits, new_id
 from holdfast.catalog import current_context
 from holdfast.delivery.admission import ENDPOINT_BREAKER
 from holdfast.delivery.body_hmac import BodyHmac
 from holdfast.delivery.dead import DELIVERIES_MAX, UndeliveredEvents
 from holdfast.delivery.deliver import STATUS, Deliverer
-from holdfast.delivery.drive import drive, drive_async, in_time, is_asynchronous
+from holdfast.delivery.drive import drive, drive_async, in_time
 from holdfast.delivery.endpoint import SCHEDULE_S
 from holdfast.delivery.endpoints import Endpoints
 from holdfast.delivery.exchange import Send

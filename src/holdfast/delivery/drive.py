@@ -8,7 +8,6 @@ from typing import Any, cast
 from holdfast.delivery.deliver import Phase, Result, Talk
 from holdfast.delivery.exchange import Outgoing, Reply, Send
 from holdfast.delivery.place import Place
-from holdfast.delivery.threads import is_asynchronous as is_asynchronous
 from holdfast.lifecycle import Snooze
 from holdfast.store import Store
 

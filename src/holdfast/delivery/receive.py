@@ -15,13 +15,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from holdfast.base import CodecError, Json, Secret, bus, decode, monotonic_s
+from holdfast.base import CodecError, Json, Secret, bus, decode, is_asynchronous, monotonic_s
 from holdfast.catalog import Dialect, Failure, render
 from holdfast.catalog.core import INTERNAL_ERROR, PAYLOAD_TOO_LARGE, RATE_LIMIT_EXCEEDED
 from holdfast.catalog.durable import IDEMPOTENCY_IN_PROGRESS, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_LOST
 from holdfast.delivery.faults import EVENT_IN_PROGRESS, INVALID_JSON, INVALID_PAYLOAD
 from holdfast.delivery.signing import RawHeaders, Verified, Verifier, listed
-from holdfast.delivery.threads import Threads, is_asynchronous, on_this_loop
+from holdfast.delivery.threads import Threads, on_this_loop
 from holdfast.guard.idempotency import Answer
 
 if TYPE_CHECKING:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,13 +34,6 @@ class Threads:
         import asyncio
 
         return await asyncio.wrap_future(self.submit(work, *arguments))
-
-
-def is_asynchronous(function: Callable[..., Any]) -> TypeGuard[Callable[..., Coroutine[Any, Any, Any]]]:
-    """Whether a call makes a coroutine: also of an object whose `__call__` does, and with arguments filled in."""
-    while isinstance(function, partial):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def on_this_loop(work: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:

@@ -17,6 +17,7 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from holdfast.base.bus import bus
+from holdfast.base.colour import is_asynchronous
 from holdfast.base.world import monotonic_s
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
 from holdfast.guard.attempts import Attempts
@@ -227,7 +228,7 @@ def _is_async_object(function: Any) -> bool:
     for kind in (function, called):
         if inspect.isgeneratorfunction(kind) or inspect.isasyncgenfunction(kind):
             raise _no_work_yet(function)
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+    return is_asynchronous(function)
 
 
 def _no_work_yet(function: object) -> TypeError:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from holdfast.base import encode, monotonic_s, now_us, utc_text
+from holdfast.base import encode, is_asynchronous, monotonic_s, now_us, utc_text
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
-from holdfast.delivery.threads import Threads, is_asynchronous
+from holdfast.delivery.threads import Threads
 from holdfast.http.asgi import Send
 from holdfast.http.aside import loop_runs
 

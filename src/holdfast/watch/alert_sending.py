@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
-from holdfast.base import now_us
+from holdfast.base import is_asynchronous, now_us
 from holdfast.catalog import Catalog, Failure
-from holdfast.delivery.drive import is_asynchronous
 from holdfast.delivery.exchange import Outgoing, Reply, Send
 from holdfast.delivery.outcome import read_error, read_reply
 from holdfast.lifecycle import Snooze

@@ -138,7 +138,7 @@ class DeadLetters:
         Two operators may do it at once: each letter is revived once. `progress` is told after each transaction.
         After a connection was lost in the moment of a commit, `done` may fall short of what was done.
         """
-        return self._each_batch(chosen, revive_free, reason, progress)
+        return self.each_batch(chosen, revive_free, reason, progress)
 
     def discard_all(
         self,
@@ -148,11 +148,12 @@ class DeadLetters:
         progress: Callable[[Progress], None] | None = None,
     ) -> Progress:
         """Delete what matches and was dead when this began; otherwise as `revive_all`."""
-        return self._each_batch(chosen, discard, reason, progress)
+        return self.each_batch(chosen, discard, reason, progress)
 
-    def _each_batch(
+    def each_batch(
         self, chosen: DeadFilter, act: Act, reason: str | None, progress: Callable[[Progress], None] | None
     ) -> Progress:
+        """Do something with all that match and were dead when this began, one transaction for each batch."""
         until_us = self.store.atomic(lambda tx: tx.now_us(), write=False) + 1
         wanted = chosen.parameters(until_us)
         so_far = Progress(self.store.atomic(lambda tx: _count(tx, wanted), write=False))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
-from holdfast.base import Json
+from holdfast.base import Json, is_asynchronous
 from holdfast.catalog import Blame, Fault
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
 from holdfast.guard.parts import check_parts
@@ -167,7 +165,7 @@ class Handlers:
             self._handlers[kind] = Handler(
                 kind=kind,
                 function=function,
-                asynchronous=_is_asynchronous(function),
+                asynchronous=is_asynchronous(function),
                 retry=retry,
                 timeout_s=timeout_s,
                 classifier=classifier,
@@ -212,10 +210,3 @@ class Handlers:
 
     def __len__(self) -> int:
         return len(self._handlers)
-
-
-def _is_asynchronous(function: Callable[[Job], Any]) -> bool:
-    """Whether a call makes a coroutine: also of an object whose `__call__` does, and with arguments filled in."""
-    while isinstance(function, partial):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
