@@ -13,7 +13,7 @@ from functools import partial
 
 from holdfast.base import monotonic_s, new_id
 from holdfast.catalog import Failure
-from holdfast.store import Row, Store, Tx
+from holdfast.store import Store, Tx
 from holdfast.worker import ledger, telling
 from holdfast.worker.handlers import Handlers
 
@@ -134,15 +134,20 @@ class Heart:
     def _sweep_once(self) -> float:
         """Look, and sweep where there is something to sweep: an idle worker costs one small question."""
         ((expired, due_us, cancels),) = self._store.look("worker.look", owner=self.worker)
-        unsure = monotonic_s() - self._looked_gone_s >= self._lease_s
+        now_s = monotonic_s()
+        unsure = now_s - self._looked_gone_s >= self._lease_s
         if expired or cancels or unsure or (due_us is not None and due_us <= 0):
-            return self._store.atomic(self._round)
+            rest_s = self._store.atomic(lambda tx: self._round(tx, unsure=unsure))
+            self._looked_gone_s = now_s if unsure else self._looked_gone_s
+            return rest_s
         return REST_S if due_us is None else due_us / 1_000_000
 
-    def _round(self, tx: Tx) -> float:
+    def _round(self, tx: Tx, *, unsure: bool) -> float:
         """Sweep expired workers, let due jobs through, look for cancels; the seconds until the next one is due."""
         woken = False
-        for (dead,) in [*tx.rows("worker.expired", count=EXPIRED_MAX), *self._gone(tx)]:
+        # Holders of jobs that nobody knows any more are looked for once in a lease: it all but never happens.
+        gone = tx.rows("worker.gone", count=EXPIRED_MAX) if unsure else []
+        for (dead,) in [*tx.rows("worker.expired", count=EXPIRED_MAX), *gone]:
             taken = ledger.reclaim(tx, dead, self.worker, self._handlers.rule_of)
             tx.after_commit.append(partial(telling.settled, (), taken, ([], [])))
             woken = True
@@ -154,10 +159,3 @@ class Heart:
             tx.after_commit.append(self._wake)
         due = tx.row("job.next_due")
         return REST_S if due is None or due[0] is None else due[0] / 1_000_000
-
-    def _gone(self, tx: Tx) -> list[Row]:
-        """Holders of jobs that nobody knows any more; looked for once in a lease, since it all but never happens."""
-        if monotonic_s() - self._looked_gone_s < self._lease_s:
-            return []
-        self._looked_gone_s = monotonic_s()
-        return tx.rows("worker.gone", count=EXPIRED_MAX)

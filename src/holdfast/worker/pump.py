@@ -172,10 +172,11 @@ class Pump:
             raise
         if stray:
             self._strays_next_s = monotonic_s() + STRAYS_LOOK_S
-        self._learn([*finished, *counted], settlements, claimed)
         if bus.listeners:
+            # Before the crews have them: their end must not be told first.
             telling.settled(finished, settlements, late)
             telling.claimed([job for claim in claimed for job in claim.jobs])
+        self._learn([*finished, *counted], settlements, claimed)
         return True
 
     def _written(

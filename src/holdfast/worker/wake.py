@@ -117,6 +117,7 @@ class Listener:
 
     def _look(self, database: SqliteDatabase) -> None:
         last = database.changes()
+        self._tell()  # something may have come while nobody looked
         while not self._stopping.wait(LOOK_S):
             now = database.changes()
             if now != last:
