@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from holdfast.store import Store
 from holdfast.testing.postgres import PostgresAddress
@@ -16,8 +16,9 @@ pytest_plugins = ("holdfast.testing.pytest_postgres", "holdfast.testing.pytest_s
 
 # How long an example takes depends on what else the machine does. The same examples are tried in each run, so that
 # a change fails for what it changed; HYPOTHESIS_PROFILE=explore looks for new ones.
-settings.register_profile("same", deadline=None, print_blob=True, derandomize=True, database=None)
-settings.register_profile("explore", deadline=None, print_blob=True)
+PATIENT = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same", **PATIENT, derandomize=True, database=None)
+settings.register_profile("explore", **PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 PROMISES = ("/crash/", "/test_crash.py", "/test_chaos.py")

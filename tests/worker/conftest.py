@@ -13,6 +13,8 @@ from holdfast.worker import heart as heart_module
 
 PATIENCE_S = 30.0
 """So long anything may take on a busy machine; nothing waits so long when all is well."""
+LEASE_S = 60.0
+"""So long workers may stand still without losing what they hold."""
 LOOK_S = 0.05
 """So often workers look after cancels and time limits: often, with a lease that a busy machine cannot miss."""
 
@@ -37,6 +39,7 @@ def work(store: Store, handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> I
 
     def begin(*, concurrency: int = 4, queue: str = "default", grace_s: float = 10.0, **settings: Any) -> Worker:
         settings.setdefault("store", store)
+        settings.setdefault("lease_s", LEASE_S)
         settings.setdefault("queues", [QueueSettings(queue, concurrency=concurrency)])
         worker = Worker(settings.pop("store"), handlers, grace_s=grace_s, **settings)
         worker.start()
@@ -47,4 +50,4 @@ def work(store: Store, handlers: Handlers, monkeypatch: pytest.MonkeyPatch) -> I
     for worker in started:
         worker.stop()
     for worker in started:
-        assert worker.join(PATIENCE_S), "the worker does not stop"
+        assert worker.join(2 * PATIENCE_S), "the worker does not stop"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from threading import Event
-
 import pytest
 
 from holdfast.policy import Breaker
 from holdfast.store import Store
+from holdfast.testing.processes import wait_until
 from holdfast.worker import Handlers, Job, Jobs, QueueSettings, Worker
+
+PATIENCE_S = 30.0
 
 
 def test_without_any_settings_the_default_queue_is_served() -> None:
@@ -36,7 +37,6 @@ def test_what_the_clock_enqueues_is_done_by_the_worker(store: Store) -> None:
     handlers.serve(QueueSettings("clock"))
     handlers.enqueue_by_clock("tick", every_s=1.0, kind="tick", payload=7, queue="clock")
     seen: list[int] = []
-    pause = Event()
 
     @handlers.handle("tick")
     def tick(job: Job) -> None:
@@ -46,13 +46,9 @@ def test_what_the_clock_enqueues_is_done_by_the_worker(store: Store) -> None:
     worker.start()
     try:
         jobs = Jobs(store)
-        for _ in range(200):
-            found = jobs.list(kind="tick")
-            if found:
-                break
-            pause.wait(0.05)
-        jobs.wait(found[-1]["id"], timeout_s=20)
+        wait_until(lambda: bool(jobs.list(kind="tick")), within_s=PATIENCE_S, what="the clock has enqueued")
+        jobs.wait(jobs.list(kind="tick")[-1]["id"], timeout_s=PATIENCE_S)
     finally:
         worker.stop()
-        worker.join(20)
+        worker.join(PATIENCE_S)
     assert seen[0] == 7

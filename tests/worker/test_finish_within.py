@@ -50,7 +50,7 @@ def verbs_of(jobs: Jobs, job_id: str) -> list[str]:
 
 
 def settled_quietly(jobs: Jobs, handlers: Handlers) -> None:
-    """The worker has settled all that came before: it has done another job since."""
+    """The worker, which does one job at a time, has settled all that came before: it has done another one since."""
     handlers.handle("after")(lambda job: None)
     jobs.wait(jobs.enqueue("after").id, PATIENCE_S)
 
@@ -68,7 +68,7 @@ def test_effect_and_completion_commit_together(store: Store, jobs: Jobs, handler
         seen.append(jobs.show(job.id)["state"])
         return "what a handler returns afterwards is no longer asked for"
 
-    work()
+    work(concurrency=1)
     made = jobs.enqueue("k")
     assert jobs.wait(made.id, PATIENCE_S) == {"total": 7}
     settled_quietly(jobs, handlers)
@@ -152,7 +152,7 @@ def test_a_crash_after_the_commit_leaves_it_complete(store: Store, jobs: Jobs, h
         store.atomic(phase)
         raise SystemExit("the process dies a moment later")
 
-    work()
+    work(concurrency=1)
     made = jobs.enqueue("k")
     assert jobs.wait(made.id, PATIENCE_S) == "kept"
     settled_quietly(jobs, handlers)
@@ -167,7 +167,7 @@ def own(database_url: str) -> Iterator[Callable[[], Any]]:
 
     def connect() -> Any:
         connection: Any = (
-            sqlite3.connect(database_url.removeprefix("sqlite:///"), check_same_thread=False)
+            sqlite3.connect(database_url.removeprefix("sqlite:///"), check_same_thread=False, timeout=PATIENCE_S)
             if database_url.startswith("sqlite")
             else psycopg.connect(database_url)
         )
@@ -192,7 +192,7 @@ def test_a_joined_transaction_completes_the_job_when_its_owner_commits(
         else:
             connection.commit()
 
-    work()
+    work(concurrency=1)
     made = jobs.enqueue("k")
     assert jobs.wait(made.id, PATIENCE_S) == "mine"
     settled_quietly(jobs, handlers)
@@ -271,7 +271,7 @@ def test_when_the_reply_to_the_commit_is_lost_the_effect_happens_once(
                 told.append(type(error).__name__)
                 raise
 
-        work()
+        work(concurrency=1)
         made = jobs.enqueue("k")
         assert ended(jobs, made.id)["state"] == "complete"
         settled_quietly(jobs, handlers)

@@ -260,7 +260,7 @@ def test_no_exception_whatever_loses_the_job_or_the_crew(jobs: Jobs, handlers: H
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_task_of_a_handlers_own_that_exits_does_not_end_the_loop(jobs: Jobs, handlers: Handlers, work: Work) -> None:
-    @handlers.handle("careless", timeout_s=5)
+    @handlers.handle("careless", timeout_s=PATIENCE_S)
     async def careless(job: Job) -> str:
         async def leave() -> None:
             sys.exit(3)

@@ -19,7 +19,7 @@ from holdfast.testing import VirtualTime, instant
 from holdfast.testing.postgres import PostgresAddress
 from holdfast.testing.processes import wait_until
 from holdfast.testing.proxy import COMMIT, FaultProxy
-from holdfast.worker import Handlers, Job, Jobs, NewJob, QueueSettings, Worker, ledger
+from holdfast.worker import Handlers, Job, Jobs, NewJob, Queues, QueueSettings, Worker, ledger
 from holdfast.worker import heart as heart_module
 from holdfast.worker.settlement import JOB_RETRY
 from holdfast.worker.worker import LEASE_S
@@ -30,8 +30,8 @@ Work = Callable[..., Worker]
 
 @pytest.fixture
 def beating_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundred beats in a lease: each is seen at once, and no busy machine misses all of them."""
-    monkeypatch.setattr(heart_module, "BEATS_PER_LEASE", 100)
+    """Hundreds of beats in a lease: each is seen at once, and no busy machine misses all of them."""
+    monkeypatch.setattr(heart_module, "BEATS_PER_LEASE", 600)
 
 
 def workers(store: Store) -> dict[str, dict[str, Any]]:
@@ -68,12 +68,12 @@ def test_a_heartbeat_keeps_the_lease_of_a_long_job(store: Store, jobs: Jobs, han
         assert go_on.wait(PATIENCE_S)
         return "done"
 
-    worker, other = work(), work()
+    worker, other = work(lease_s=60.0), work(lease_s=60.0)
     made = jobs.enqueue("k")
     wait_until(lambda: jobs.show(made.id)["state"] == "processing", within_s=PATIENCE_S, what="it runs")
     for _ in range(2):
         # Nearly over, as it is when most of the lease has passed.
-        store.atomic(lambda tx: tx._execute("UPDATE worker SET lease_until_us = lease_until_us - 5000000", {}))
+        store.atomic(lambda tx: tx._execute("UPDATE worker SET lease_until_us = lease_until_us - 40000000", {}))
         nearly = {name: row["lease_until_us"] for name, row in workers(store).items()}
         wait_until(
             lambda: all(row["lease_until_us"] > nearly[name] + 1_000_000 for name, row in workers(store).items()),  # noqa: B023
@@ -157,7 +157,7 @@ def test_what_is_held_by_nobody_known_is_taken_back_too(
     handlers.handle("k")(lambda job: "done")
     made = jobs.enqueue("k")
     assert len(claim(store, "never registered")) == 1
-    work()
+    work(lease_s=LEASE_S)
     assert jobs.wait(made.id, PATIENCE_S) == "done"
     assert "reclaimed" in verbs_of(jobs, made.id)
 
@@ -194,9 +194,11 @@ def test_a_worker_that_lost_its_lease_settles_nothing_and_takes_a_new_name(
     old = worker.id
     made = jobs.enqueue("k")
     assert begun.wait(PATIENCE_S)
+    Queues(store).pause("default", "until the worker has noticed: else it may claim once more under its old name")
     store.atomic(lambda tx: tx._execute("UPDATE worker SET lease_until_us = 1", {}))
+    wait_until(lambda: worker.id != old, within_s=PATIENCE_S, what="it has a new name")
+    Queues(store).resume("default")
     assert jobs.wait(made.id, PATIENCE_S) == "second"
-    assert worker.id != old
     go_on.set()
     handlers.handle("after")(lambda job: None)
     jobs.wait(jobs.enqueue("after").id, PATIENCE_S)
@@ -218,9 +220,13 @@ def test_a_worker_that_cannot_renew_stops_by_itself_and_others_do_the_work(
         raise DATABASE_CONNECTION_ERROR()
 
     cut_off = work()
+    may_write, refused = cut_off._pump._may_write, threading.Event()
+    monkeypatch.setattr(cut_off._pump, "_may_write", lambda: may_write() or refused.set())
     monkeypatch.setattr(cut_off._heart, "_renew", unheard)
     cut_off._heart._renewed_s = float("-inf")  # every beat since long ago has failed
-    made = [jobs.enqueue("k") for _ in range(5)]
+    assert refused.wait(PATIENCE_S)
+    with cut_off._pump._fetching:  # the claim that was under way is over
+        made = [jobs.enqueue("k") for _ in range(5)]
     healthy = work()
     for one in made:
         jobs.wait(one.id, PATIENCE_S)
@@ -319,18 +325,18 @@ def test_a_suspect_that_finishes_alone_is_an_ordinary_job_again(
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 @pytest.mark.parametrize("off_s", [86_400, -86_400])
 def test_a_clock_that_is_a_day_off_steals_nothing_and_loses_nothing(store: Store, jobs: Jobs, off_s: int) -> None:
-    register(store, "alive", 60)
+    register(store, "alive", 600)
     jobs.enqueue("k")
     (job,) = claim(store, "alive")
-    later = jobs.enqueue("later", delay_s=60)
+    later = jobs.enqueue("later", delay_s=600)
     with replaced(World(wall_us=lambda: REAL.wall_us() + off_s * 1_000_000)):
         assert store.atomic(lambda tx: tx.rows("worker.expired", count=9)) == []
         assert store.atomic(lambda tx: tx.rows("job.promote", count=9)) == []
-        assert store.single("worker.renew", id="alive", lease_us=60_000_000)
-        delayed = jobs.enqueue("k", delay_s=60)
+        assert store.single("worker.renew", id="alive", lease_us=600_000_000)
+        delayed = jobs.enqueue("k", delay_s=600)
     lease_s = (workers(store)["alive"]["lease_until_us"] - store.atomic(lambda tx: tx.now_us())) / 1_000_000
-    assert 50 < lease_s <= 60
-    assert abs(jobs.show(delayed.id)["due_us"] - jobs.show(later.id)["due_us"]) < 10_000_000
+    assert 500 < lease_s <= 600
+    assert abs(jobs.show(delayed.id)["due_us"] - jobs.show(later.id)["due_us"]) < 100_000_000
     assert store.atomic(lambda tx: ledger.settle(tx, "alive", [(job, None, 1)])) == ([], [])
 
 
@@ -351,13 +357,16 @@ def test_lost_replies_settle_and_journal_everything_once_and_strand_nothing(
 ) -> None:
     through, proxy = behind
     runs: Counter[str] = Counter()
-    struck: list[int] = []
+    struck, numbers = list[int](), iter(range(1, 1_000))
 
     def note(job: Job) -> None:
         runs[job.id] += 1
-        if len(runs) in {20, 21, 80, 140}:
-            # What is done from here on is settled in a turn whose reply gets lost.
+        number = next(numbers)
+        if number in {80, 140}:
+            proxy.wait_triggered(2, within_s=PATIENCE_S)
             struck.append(proxy.triggered)
+        if number in {20, 21, 80, 140}:
+            # What is done from here on is settled in a turn whose reply gets lost.
             proxy.set(lose_reply=COMMIT, times=2)
 
     @handlers.handle("good")
@@ -375,7 +384,7 @@ def test_lost_replies_settle_and_journal_everything_once_and_strand_nothing(
     worker = work(store=through, concurrency=3)
     for one in made:
         ended(jobs, one.id)
-    assert proxy.triggered + sum(struck) >= 4
+    assert len(struck) == 2, "four replies and more were lost"
     proxy.heal()
     for one in made:
         verbs = verbs_of(jobs, one.id)
@@ -388,4 +397,4 @@ def test_lost_replies_settle_and_journal_everything_once_and_strand_nothing(
 
 
 def test_the_clock_that_rules_is_a_clock(store: Store) -> None:
-    assert abs(store.atomic(lambda tx: tx.now_us()) - now_us()) < 5_000_000
+    assert now_us() - 5_000_000 < store.atomic(lambda tx: tx.now_us()) < now_us() + 5_000_000

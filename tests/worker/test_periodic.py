@@ -231,9 +231,9 @@ def test_two_workers_of_different_services_both_keep_firing(store: Store) -> Non
     try:
         for worker in workers:
             worker.start()
-        wait_until(lambda: len(jobs.list(kind="b")) > 1, within_s=30, what="firings of the second")
+        wait_until(lambda: len(jobs.list(kind="b")) > 1, within_s=40, what="firings of the second")
         before = len(jobs.list(kind="a"))
-        wait_until(lambda: len(jobs.list(kind="a")) > before, within_s=30, what="another firing of the first")
+        wait_until(lambda: len(jobs.list(kind="a")) > before, within_s=40, what="another firing of the first")
     finally:
         for worker in workers:
             worker.stop()

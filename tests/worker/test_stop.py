@@ -63,7 +63,7 @@ def test_what_runs_is_finished_and_what_waits_is_given_back_without_an_attempt(
 ) -> None:
     monkeypatch.setattr(Stock, "_look_ahead", lambda _: 5)
     made = jobs.enqueue_many([NewJob(kind=kind, payload=number) for number in range(4)])
-    worker = work(concurrency=1)
+    worker = work(concurrency=1, grace_s=2 * PATIENCE_S)
     assert held.begun.wait(PATIENCE_S)
     wait_until(lambda: jobs.show(made[3].id)["state"] == "processing", within_s=PATIENCE_S, what="all are claimed")
     worker.stop()
@@ -104,6 +104,7 @@ def test_when_the_grace_time_is_over_what_still_runs_is_given_back(
     assert verbs_of(jobs, made.id) == ["enqueued", "claimed", "released", "claimed", "finished"]
 
 
+@pytest.mark.timeout(300)
 def test_everything_that_was_done_is_settled_before_the_end(jobs: Jobs, handlers: Handlers, work: Work) -> None:
     """However the end falls between a handler's return and its settlement."""
     done: list[str] = []
@@ -114,11 +115,11 @@ def test_everything_that_was_done_is_settled_before_the_end(jobs: Jobs, handlers
 
     made = jobs.enqueue_many([NewJob(kind="k") for _ in range(500)])
     for _ in range(50):
-        worker = work(concurrency=4)
+        worker = work(concurrency=4, grace_s=PATIENCE_S)
         enough = min(500, len(done) + 1)
         wait_until(lambda enough=enough: len(done) >= enough, within_s=PATIENCE_S, what="some work")
         worker.stop()
-        assert worker.join(PATIENCE_S)
+        assert worker.join(2 * PATIENCE_S)
         if len(done) >= 500:
             break
     states = {job["id"]: job["state"] for job in jobs.list(count=1_000)}

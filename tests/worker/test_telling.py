@@ -14,16 +14,22 @@ from holdfast.worker import DeadLetters, Handlers, Job, Jobs, Queues, QueueSetti
 
 SOON = Retry(attempts=2, backoff=Backoff.listed(0))
 PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+PATIENCE_S = 30.0
 
 
-def run_until(store: Store, handlers: Handlers, told: list, verb: str) -> None:
-    worker = Worker(store, handlers)
+def about(told: list, name: str) -> list:
+    """What was told of this job or queue; the bus is the whole process's."""
+    return [(verb, facts) for verb, facts in list(told) if name in (facts.get(key) for key in ("id", "queue", "name"))]
+
+
+def run_until(store: Store, handlers: Handlers, told: list, verb: str, name: str) -> None:
+    worker = Worker(store, handlers, lease_s=60.0)
     worker.start()
     try:
-        wait_until(lambda: any(one == verb for one, _ in told), within_s=20, what=verb)
+        wait_until(lambda: verb in dict(about(told, name)), within_s=PATIENCE_S, what=verb)
     finally:
         worker.stop()
-        assert worker.join(20)
+        assert worker.join(2 * PATIENCE_S)
 
 
 def test_a_job_is_told_from_its_enqueueing_to_its_end(store: Store) -> None:
@@ -36,8 +42,9 @@ def test_a_job_is_told_from_its_enqueueing_to_its_end(store: Store) -> None:
 
     with bus.heard() as told:
         made = jobs.enqueue("work", tenant="acme")
-        run_until(store, handlers, told, "job.finished")
-    mine = [(verb, facts) for verb, facts in told if facts.get("id") == made.id]
+        run_until(store, handlers, told, "job.finished", made.id)
+    # Two threads tell of claims and of ends: whether an end or the claim that follows it comes first is not promised.
+    mine = sorted(about(told, made.id), key=lambda one: one[1]["attempt"])
     assert [verb for verb, _ in mine] == [
         "job.enqueued", "job.claimed", "job.retried", "job.claimed", "job.finished",
     ]  # fmt: skip
@@ -51,18 +58,18 @@ def test_a_job_that_its_handler_finished_is_told_too(store: Store) -> None:
     handlers, jobs = Handlers(), Jobs(store)
     handlers.handle("work")(lambda job: store.atomic(job.finish))
     with bus.heard() as told:
-        jobs.enqueue("work")
-        run_until(store, handlers, told, "job.finished")
-    assert [verb for verb, _ in told].count("job.finished") == 1
+        made = jobs.enqueue("work")
+        run_until(store, handlers, told, "job.finished", made.id)
+    assert [verb for verb, _ in about(told, made.id)].count("job.finished") == 1
 
 
 def test_an_attempt_has_a_span_of_its_own_in_the_trace_of_whoever_enqueued(store: Store) -> None:
     handlers, jobs = Handlers(), Jobs(store)
     handlers.handle("work")(lambda job: None)
     with bus.heard() as told, enriched(trace_id=PARENT[0], span_id=PARENT[1]):
-        jobs.enqueue("work")
-        run_until(store, handlers, told, "job.finished")
-    facts = dict(told)["job.finished"]
+        made = jobs.enqueue("work")
+        run_until(store, handlers, told, "job.finished", made.id)
+    facts = dict(about(told, made.id))["job.finished"]
     assert facts["trace"] == f"00-{PARENT[0]}-{PARENT[1]}-01"
     assert len(facts["span"]) == 16
     assert facts["span"] != PARENT[1]
@@ -72,29 +79,30 @@ def test_a_transaction_that_is_rolled_back_is_not_told(store: Store) -> None:
     jobs = Jobs(store)
 
     def undone(tx: object) -> None:
-        jobs.enqueue("work", tx=tx)
+        jobs.enqueue("work", queue="undone", tx=tx)
         raise LookupError
 
     with bus.heard() as told, pytest.raises(LookupError):
         store.atomic(undone)
-    assert told == []
+    assert about(told, "undone") == []
 
 
 def test_dead_letters_queues_and_breakers_are_told(store: Store) -> None:
     handlers, jobs = Handlers(), Jobs(store)
-    handlers.serve(QueueSettings(breaker=Breaker(calls_min=1)))
+    handlers.serve(QueueSettings("letters", breaker=Breaker(calls_min=1)))
 
     @handlers.handle("work", retry=Retry(attempts=1))
     def work(job: Job) -> None:
         raise NETWORK_TIMEOUT()
 
     with bus.heard() as told:
-        made = jobs.enqueue("work")
-        run_until(store, handlers, told, "breaker.opened")
+        made = jobs.enqueue("work", queue="letters")
+        run_until(store, handlers, told, "breaker.opened", "letters")
         DeadLetters(store).revive(made.id, reason="try again")
-        Queues(store).pause("default", "by hand")
-        Queues(store).resume("default")
-    verbs = [verb for verb, _ in told]
+        Queues(store).pause("letters", "by hand")
+        Queues(store).resume("letters")
+    mine = about(told, "letters")
+    verbs = [verb for verb, _ in mine]
     assert verbs[-3:] == ["job.revived", "queue.paused", "queue.resumed"]
     assert {"job.failed", "breaker.opened"} <= set(verbs)
-    assert "NETWORK_TIMEOUT" in dict(told)["breaker.opened"]["reason"]
+    assert "NETWORK_TIMEOUT" in dict(mine)["breaker.opened"]["reason"]

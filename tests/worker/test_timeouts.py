@@ -105,7 +105,8 @@ def test_threads_left_behind_are_bounded_and_the_queue_rests_until_one_comes_bac
     with bus.heard() as told:
         worker = work(concurrency=1)
         made = [one.id for one in jobs.enqueue_many([NewJob(kind="k")] * (left_behind_max(1) + 20))]
-        troubles = lambda: [facts for verb, facts in list(told) if verb == "worker.trouble"]  # noqa: E731
+        mine = ("worker.trouble", worker.id)
+        troubles = lambda: [facts for verb, facts in list(told) if (verb, facts.get("worker")) == mine]  # noqa: E731
         wait_until(lambda: bool(troubles()), within_s=PATIENCE_S, what="the worker has told of it")
         states = lambda: Counter(jobs.show(one)["state"] for one in made)  # noqa: E731
         at_rest = {"failed": left_behind_max(1), "queued": 20}
@@ -113,6 +114,8 @@ def test_threads_left_behind_are_bounded_and_the_queue_rests_until_one_comes_bac
     (trouble,) = troubles()
     assert (trouble["code"], trouble["worker"], trouble["queue"]) == ("HANDLERS_STUCK", worker.id, "default")
     assert f"{left_behind_max(1)} handlers of default" in trouble["reason"]
+    # A thread may be left behind before it has got as far as its handler.
+    wait_until(lambda: len(runs) >= left_behind_max(1), within_s=PATIENCE_S, what="all of them have begun")
     assert len(runs) == left_behind_max(1)
     release.set()
     assert jobs.wait(jobs.enqueue("other", priority=-1).id, PATIENCE_S) == "served"
@@ -137,7 +140,7 @@ def test_a_coroutine_that_runs_out_of_time_is_cancelled(jobs: Jobs, handlers: Ha
     work()
     shown = outcome(jobs, jobs.enqueue("k", timeout_s=0.05).id)
     assert shown["error_code"] == "JOB_TIMEOUT"
-    assert cleaned.is_set()
+    assert cleaned.wait(PATIENCE_S)
 
 
 def test_a_coroutine_that_is_deaf_to_its_cancel_is_left_behind_too(
@@ -182,9 +185,9 @@ def test_a_timeout_of_the_handlers_own_is_not_the_jobs(jobs: Jobs, handlers: Han
 
 
 def test_a_handler_knows_how_much_time_is_left(jobs: Jobs, handlers: Handlers, work: Work) -> None:
-    @handlers.handle("k", timeout_s=60)
+    @handlers.handle("k", timeout_s=600)
     def looking(job: Job) -> list[bool]:
-        return [50 < left_s() <= 60]
+        return [500 < left_s() <= 600]
 
     work()
     assert jobs.wait(jobs.enqueue("k").id, PATIENCE_S) == [True]

@@ -33,9 +33,9 @@ def idle(monkeypatch: pytest.MonkeyPatch, store: Store, handlers: Handlers, work
     monkeypatch.setattr(stock_module, "POLL_S", FAR_S)
     monkeypatch.setattr(heart_module, "REST_S", FAR_S)
     handlers.handle("k")(lambda job: "done")
+    listens = beginning_to_listen(store, monkeypatch)
     worker = work(lease_s=10 * FAR_S)
-    if store.engine is Engine.POSTGRESQL:
-        wait_until(lambda: listeners(store) == 1, within_s=PATIENCE_S, what="the worker listens")
+    wait_until(listens, within_s=PATIENCE_S, what="the worker listens")
     wait_until(lambda: not promising(worker), within_s=PATIENCE_S, what="the worker has found nothing")
     return worker
 
@@ -44,9 +44,22 @@ def promising(worker: Worker) -> bool:
     return any(stock.promising for stock in worker._pump._stocks.values())
 
 
-def listeners(store: Store) -> int:
-    """How many connections listen."""
-    return len(listening(store))
+def beginning_to_listen(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
+    """Whether somebody has begun since to listen on PostgreSQL, or to look at the file of SQLite."""
+    if store.engine is Engine.POSTGRESQL:
+        # The server may still show those of the test before, who are leaving.
+        before = listening(store)
+        return lambda: bool(listening(store) - before)
+    looks: list[int] = []
+    changes = store.database.changes  # type: ignore[attr-defined]
+
+    def look() -> int:
+        looks.append(1)
+        return int(changes())
+
+    monkeypatch.setattr(store.database, "changes", look)
+    # What is written before the first look has ended is not seen as a change.
+    return lambda: len(looks) > 1
 
 
 def listening(store: Store) -> set[int]:
@@ -76,10 +89,15 @@ def test_an_enqueue_through_another_store_wakes_the_worker(jobs: Jobs, idle: Wor
 def test_an_enqueue_in_another_process_wakes_the_worker(jobs: Jobs, idle: Worker, database_url: str) -> None:
     script = (
         "import sys; from holdfast.store import Store; from holdfast.worker import Jobs;"
-        " store = Store.open(sys.argv[1]); jobs = Jobs(store); print(jobs.enqueue('k').id); jobs.close(); store.close()"
+        " store = Store.open(sys.argv[1]); jobs = Jobs(store); print(jobs.enqueue('k').id, flush=True);"
+        # It stays until the job is done: who ends at once may take its last word along.
+        " sys.stdin.read(); jobs.close(); store.close()"
     )
-    told = subprocess.run([sys.executable, "-c", script, database_url], capture_output=True, text=True, check=True)
-    assert jobs.wait(told.stdout.strip(), PATIENCE_S) == "done"
+    command = [sys.executable, "-c", script, database_url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert jobs.wait(other.stdout.readline().strip(), PATIENCE_S) == "done"
+    assert other.returncode == 0
 
 
 def test_an_enqueue_inside_a_transaction_wakes_the_worker_after_the_commit(
@@ -115,7 +133,7 @@ def test_what_nobody_tells_is_found_by_looking(
     handlers.handle("k")(lambda job: "done")
     work()
     connection: Any = (
-        sqlite3.connect(database_url.removeprefix("sqlite:///"))
+        sqlite3.connect(database_url.removeprefix("sqlite:///"), timeout=PATIENCE_S)
         if store.engine is Engine.SQLITE
         else psycopg.connect(database_url)
     )
@@ -127,6 +145,7 @@ def test_what_nobody_tells_is_found_by_looking(
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_listener_that_was_cut_off_listens_again(store: Store, jobs: Jobs, idle: Worker) -> None:
+    wait_until(lambda: len(listening(store)) == 1, within_s=PATIENCE_S, what="nobody else listens")
     (before,) = listening(store)
     with store.database.single() as execute:
         execute(f"SELECT pg_terminate_backend({before})", {})
@@ -197,9 +216,10 @@ def test_a_listener_stops_without_waiting_for_its_next_look(store: Store, monkey
     listener = Listener(store, told.set)
     listener.stop()
     listener = Listener(store, told.set)
+    listens = beginning_to_listen(store, monkeypatch)
     listener.start()
     if store.engine is Engine.POSTGRESQL:
-        wait_until(lambda: listeners(store) == 1, within_s=PATIENCE_S, what="it listens")
+        wait_until(listens, within_s=PATIENCE_S, what="it listens")
     ending = threading.Thread(target=listener.stop, daemon=True)
     ending.start()
     ending.join(PATIENCE_S)
