@@ -98,6 +98,7 @@ def test_the_module_needs_nothing_but_the_standard_library(catalogs: list[Catalo
     assert (ended.stdout, ended.stderr) == ("GONE\n", "")
 
 
+@pytest.mark.timeout(600)  # the checker reads all of the standard library first
 def test_the_module_is_typed(catalogs: list[Catalog], tmp_path: Path) -> None:
     pytest.importorskip("mypy", reason="the type checker is not installed")
     (tmp_path / "errors.py").write_text(to_python(entries(catalogs)))

@@ -16,8 +16,10 @@ from typer.testing import CliRunner
 from holdfast.cli.command import application
 from holdfast.store import Store
 
+from .serving import tell_until_it_ends
+
 COMMAND = (sys.executable, "-m", "holdfast.cli")
-END_S_MAX = 30.0
+END_S_MAX = 90.0
 APPLICATION = '''
 import os
 import signal
@@ -67,6 +69,10 @@ class Running:
     def line(self) -> str:
         assert self.process.stdout is not None
         return self.process.stdout.readline()
+
+    def told_until_it_ends(self, number: int) -> None:
+        """Say it once more whenever it did not help."""
+        tell_until_it_ends(self.process, number)
 
     def end(self) -> tuple[int, str]:
         said, _ = self.process.communicate(timeout=END_S_MAX)

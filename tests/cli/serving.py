@@ -14,7 +14,9 @@ from holdfast.store import Store
 
 COMMAND = (sys.executable, "-m", "holdfast.cli")
 SHADOW = Path(__file__).parent / "shadow"
-STOP_S_MAX = 30
+STOP_S_MAX = 90
+APART_S = 0.7
+"""A word that follows sooner is the same word; and one that follows much sooner meets a process that is just going."""
 TOKEN = "operator-for-a-test"
 
 
@@ -22,6 +24,18 @@ def environment_of(systems: Path | None, **more: str) -> dict[str, str]:
     """The variables of a process that finds these systems and nothing of ours in its surroundings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     return {**kept, **({} if systems is None else {"PYTHONPATH": str(systems)}), **more}
+
+
+def tell_until_it_ends(process: subprocess.Popen[str], number: int) -> None:
+    """Send the signal again and again until the process has ended."""
+    for _ in range(int(STOP_S_MAX / APART_S)):
+        process.send_signal(number)
+        try:
+            process.wait(APART_S)
+        except subprocess.TimeoutExpired:
+            continue
+        return
+    raise TimeoutError(f"process {process.pid} did not end within {STOP_S_MAX} s")
 
 
 class Running:

@@ -35,7 +35,7 @@ def with_systems(systems: Path, *words: str) -> subprocess.CompletedProcess[str]
         env={**os.environ, "PYTHONPATH": str(systems)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=90,
         check=False,
     )
 

@@ -14,7 +14,7 @@ import pytest
 from holdfast.store import Store
 from holdfast.worker import Jobs
 
-END_S_MAX = 30
+END_S_MAX = 90
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from holdfast.store import Store
 from holdfast.worker import Handlers, Job, Jobs, Worker
 
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 
 
 @pytest.fixture

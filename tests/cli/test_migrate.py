@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 import pytest
 
 from holdfast.base import REAL
-from holdfast.testing.ports import free_port
 
 PROCESSES = 10
 Start = Callable[..., Any]
@@ -63,7 +63,9 @@ def test_a_file_that_is_not_there_is_said_and_not_made(hand_on: Callable[[str], 
 
 
 def test_a_server_that_does_not_answer_is_one_line_without_the_password(hand_on: Callable[[str], Any]) -> None:
-    ended = hand_on(f"postgresql://ann:hush@127.0.0.1:{free_port()}/shop")("queues", "status")
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # taken, and nobody listens
+        ended = hand_on(f"postgresql://ann:hush@127.0.0.1:{nobody.getsockname()[1]}/shop")("queues", "status")
     assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
     assert "DATABASE_CONNECTION_ERROR" in ended.stderr
     assert "refused" in ended.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +12,6 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from holdfast.catalog import Failure, continued, current_context, enriched
 from holdfast.cli.telemetry import traced
 from holdfast.store import Store
-from holdfast.testing.ports import free_port
 from holdfast.worker import Handlers, Job, Jobs, Worker
 
 from ..delivery.loopback import Loopback
@@ -43,9 +43,9 @@ def run(store: Store) -> tuple[str, str]:
     worker = Worker(store, handlers)
     worker.start()
     try:
-        assert jobs.wait(good, timeout_s=30) == "done"
+        assert jobs.wait(good, timeout_s=60) == "done"
         with pytest.raises(Failure):
-            jobs.wait(bad, timeout_s=30)
+            jobs.wait(bad, timeout_s=60)
     finally:
         worker.stop()
         worker.join()
@@ -82,8 +82,10 @@ def test_the_spans_of_jobs_arrive_at_a_collector(
 
 
 def test_jobs_are_done_while_no_collector_listens(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    address = f"http://127.0.0.1:{free_port()}"
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.05")
-    with traced({"OTEL_EXPORTER_OTLP_ENDPOINT": address}):
-        run(store)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # taken, and nobody listens
+        address = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.05")
+        with traced({"OTEL_EXPORTER_OTLP_ENDPOINT": address}):
+            run(store)

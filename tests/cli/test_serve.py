@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,20 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Both systems, as `make run` starts them."""
     with Running(tmp_path_factory.mktemp("running"), HOLDFAST_TOKEN=TOKEN) as started:
         yield started
+
+
+def health_of(served: Running, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The report as soon as it is as wanted: a check that a busy machine kept waiting counts as failed for a moment."""
+    found: list[dict[str, Any]] = []
+
+    def look() -> bool:
+        response, text = served.ask("/health")
+        assert response.status == 200
+        found[:] = [json.loads(text)]
+        return wanted(found[0])
+
+    wait_until(look, within_s=STOP_S_MAX, what="the health report is as wanted")
+    return found[0]
 
 
 # -- the site ----------------------------------------------------------------------------------------------------------
@@ -109,11 +124,9 @@ def test_a_stand_in_is_there_for_this_machine_only(running: Running) -> None:
 
 
 def test_the_health_report_has_the_store_and_what_each_system_checks(running: Running) -> None:
-    response, text = running.ask("/health")
-    told = json.loads(text)
-    assert (response.status, told["status"]) == (200, "ok")
+    told = health_of(running, lambda told: told["status"] == "ok")
     assert set(told["checks"]) == {"store", "alpha.pulse"}
-    assert running.ask("/ready")[0].status == 200
+    wait_until(lambda: running.ask("/ready")[0].status == 200, within_s=STOP_S_MAX, what="it is ready")
 
 
 def test_jobs_of_all_systems_are_done_by_the_one_worker(running: Running) -> None:
@@ -146,7 +159,7 @@ def test_one_system_alone_stands_at_the_root_without_stand_ins(tmp_path: Path) -
     with Running(tmp_path, "alpha", "--no-worker", "--no-public-metrics", ALPHA_SICK="yes") as alone:
         assert json.loads(alone.ask("/some/page")[1])["root_path"] == ""
         assert json.loads(alone.ask("/")[1])["path"] == "/"
-        assert json.loads(alone.ask("/health")[1])["degraded"] == ["alpha.pulse"]
+        health_of(alone, lambda told: told["degraded"] == ["alpha.pulse"])
         assert alone.ask("/errors/ALPHA_TIRED")[0].status == 200
         assert alone.ask("/standins/outside/")[0].status == 404
         assert f"  alpha: look at http://127.0.0.1:{alone.port}/page" in alone.lines

@@ -13,7 +13,7 @@ from holdfast.store import Store
 from holdfast.testing.processes import wait_until
 from holdfast.worker import Jobs
 
-from .serving import STOP_S_MAX, Running, run
+from .serving import STOP_S_MAX, Running, run, tell_until_it_ends
 
 Serve = Callable[..., Running]
 
@@ -60,11 +60,7 @@ def test_a_second_signal_gives_back_what_runs_and_ends_at_once(serve: Serve) -> 
     wait_until(lambda: json.loads(served.ask("/health")[1]).get("stopping"), within_s=STOP_S_MAX, what="it is stopping")
     assert served.ask("/ready")[0].status == 503
 
-    def again() -> bool:
-        served.process.send_signal(signal.SIGTERM)
-        return served.process.poll() is not None
-
-    wait_until(again, within_s=STOP_S_MAX, what="it has ended")
+    tell_until_it_ends(served.process, signal.SIGTERM)
     assert served.end()[0] == 0
     assert Jobs(store).show(job.id)["state"] == "queued"
     store.close()

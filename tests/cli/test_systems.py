@@ -185,4 +185,5 @@ def test_a_system_that_does_not_stop_keeps_no_other_from_it(monkeypatch: pytest.
     with assembly.running([system("a", stop=lambda: diary.append("a stopped")), system("b", stop=stuck)]):
         pass
     assert diary == ["a stopped"]
-    assert "the system b did not stop" in reported[0].err_msg
+    # Whatever else was being collected at this moment may have been reported, too.
+    assert [one for one in reported if "the system b did not stop" in (one.err_msg or "")]

@@ -108,11 +108,10 @@ def test_the_processes_of_a_worker_tell_as_their_parent_was_asked_to() -> None:
 def test_a_worker_that_speaks_json_logs_json(work: Callable[..., tuple[int, str]]) -> None:
     code, said = work("--json")
     assert code == 0, said
-    assert [json.loads(line)["event"] for line in said.splitlines()] == [
-        "worker.started",
-        "job.failed",
-        "worker.stopped",
-    ]
+    told = [json.loads(line)["event"] for line in said.splitlines()]
+    # The first job may fail before the process has come to say that it works.
+    assert sorted(told[:-1]) == ["job.failed", "worker.started"]
+    assert told[-1] == "worker.stopped"
 
 
 def test_what_fails_in_a_process_that_serves_is_told(tmp_path: Path) -> None:

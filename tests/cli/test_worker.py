@@ -14,7 +14,7 @@ from holdfast.store import Store
 from holdfast.testing.processes import children, wait_until
 from holdfast.worker import Jobs
 
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 WHERE = "shop.jobs:handlers"
 Start = Callable[..., Any]
 
@@ -32,8 +32,15 @@ def alive(pid: int) -> bool:
 
 
 def wait_for_workers(store: Store, count: int) -> set[int]:
-    wait_until(lambda: len(workers(store)) == count, within_s=WITHIN_S, what=f"{count} workers")
-    return {one["process"] for one in workers(store)}
+    found: set[int] = set()
+
+    def are_there() -> bool:
+        found.clear()
+        found.update(one["process"] for one in workers(store))
+        return len(found) == count
+
+    wait_until(are_there, within_s=WITHIN_S, what=f"{count} workers")
+    return found
 
 
 def test_a_worker_process_completes_what_was_enqueued_and_stops_in_order(
@@ -63,13 +70,8 @@ def test_a_second_signal_gives_back_what_runs_and_does_not_wait(
     jobs, mark = Jobs(store), tmp_path / "runs"
     job = jobs.enqueue("stuck", str(mark))
     running = start("worker", WHERE, "--grace", "600", HOLDFAST_DATABASE=database_url)
-
-    def ended() -> bool:
-        if mark.exists():
-            running.process.send_signal(signal.SIGTERM)
-        return running.process.poll() is not None
-
-    wait_until(ended, within_s=WITHIN_S, what="the worker ends")
+    wait_until(mark.exists, within_s=WITHIN_S, what="the job runs")
+    running.told_until_it_ends(signal.SIGTERM)
     assert running.end()[0] == 0
     shown = jobs.show(job.id)
     assert (shown["state"], shown["attempt_count"]) == ("queued", 0)
@@ -86,7 +88,7 @@ def test_a_queue_is_served_with_the_room_that_was_given(start: Start, store: Sto
 
 def test_a_child_that_is_killed_is_replaced(start: Start, sqlite_url: str) -> None:
     store = Store.open(sqlite_url)
-    parent = start("worker", WHERE, "--processes", "2", "--lease", "1", HOLDFAST_DATABASE=sqlite_url)
+    parent = start("worker", WHERE, "--processes", "2", "--lease", "60", HOLDFAST_DATABASE=sqlite_url)
     first = wait_for_workers(store, 2)
     assert set(children(parent.process.pid)) == first
     killed = min(first)
@@ -117,13 +119,8 @@ def test_a_second_signal_reaches_the_children_too(start: Start, sqlite_url: str,
     jobs, mark = Jobs(store), tmp_path / "runs"
     job = jobs.enqueue("stuck", str(mark))
     parent = start("worker", WHERE, "--processes", "2", "--grace", "600", HOLDFAST_DATABASE=sqlite_url)
-
-    def ended() -> bool:
-        if mark.exists():
-            parent.process.send_signal(signal.SIGINT)
-        return parent.process.poll() is not None
-
-    wait_until(ended, within_s=WITHIN_S, what="the parent ends")
+    wait_until(mark.exists, within_s=WITHIN_S, what="the job runs")
+    parent.told_until_it_ends(signal.SIGINT)
     assert jobs.show(job.id)["state"] == "queued"
     store.close()
 

@@ -12,13 +12,16 @@ CHROMIUM = next(
 )
 
 
+LAUNCH_MS = 90_000
+
+
 @contextmanager
 def browser() -> Iterator[Any]:
     """A browser without a window."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=LAUNCH_MS)
         try:
             yield chromium
         finally:

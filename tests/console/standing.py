@@ -19,7 +19,7 @@ from holdfast.testing.ports import listening_socket
 
 TOKEN = "operator-token-for-tests"
 ROOT = "/console"
-STOP_S = 20.0
+STOP_S = 60.0
 
 
 def mounted(app: Any, root: str = ROOT) -> Any:

@@ -24,7 +24,7 @@ from holdfast.worker.settlement import failed
 from .asking import Asker
 from .making import hold, kill
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def audit(store: Store) -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ def test_every_verb_does_what_the_command_does(store: Store, jobs: Jobs, inside:
             assert "Done: " in inside.get("/?said=" + answer.headers["location"].partition("said=")[2]).text
     told = [verb for verb, _ in events]
     assert {"job.revived", "job.discarded", "queue.paused", "queue.resumed"} <= set(told)
-    assert told[-2:] == ["breaker.closed", "breaker.opened"]
+    assert [verb for verb in told if verb.startswith("breaker.")][-2:] == ["breaker.closed", "breaker.opened"]
     assert (jobs.show(one)["state"], jobs.show(one)["manual_retry_count"]) == ("queued", 1)
     assert jobs.show(queued)["error_code"] == "JOB_CANCELLED"
     assert jobs.show(running)["cancel_us"] is not None

@@ -16,7 +16,7 @@ from holdfast.worker import Jobs, Queues
 from .asking import Asker
 from .standing import ROOT, TOKEN, Standing, standing
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 

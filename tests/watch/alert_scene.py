@@ -34,8 +34,12 @@ def open_sqlite(folder: Path) -> Store:
 
 
 def stand_at_a_slice(time: VirtualTime) -> None:
-    """Let the time be the beginning of a slice, so that nothing depends on when the test runs."""
-    time.advance((LONG_S * 1_000_000 - now_us() % (LONG_S * 1_000_000)) / 1_000_000 + 0.001)
+    """Let the time be the beginning of a slice, so that nothing depends on when the test runs.
+
+    It moves by whole 1024ths of a second: sums of those are exact, so two readings are apart by just what was waited.
+    """
+    left_us = LONG_S * 1_000_000 - now_us() % (LONG_S * 1_000_000)
+    time.advance((left_us * 1_024 // 1_000_000 + 2) / 1_024)
 
 
 class Process:

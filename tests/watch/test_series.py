@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.base import bus, now_us
+from holdfast.base import bus
 from holdfast.catalog import Failure
 from holdfast.store import Store
 from holdfast.testing.instant import VirtualTime, instant
@@ -21,14 +21,15 @@ from holdfast.watch.slices import LONG_S, SHORT_S
 from holdfast.watch.upkeep import Upkeep
 from holdfast.worker import Jobs
 
+from .alert_scene import stand_at_a_slice
+
 SLICE_US = SHORT_S * 1_000_000
 
 
 @pytest.fixture
 def time() -> Iterator[VirtualTime]:
     with instant() as virtual:
-        # Stand at the beginning of a long slice, so that nothing depends on when the test runs.
-        virtual.advance((LONG_S * 1_000_000 - now_us() % (LONG_S * 1_000_000)) / 1_000_000 + 0.001)
+        stand_at_a_slice(virtual)
         yield virtual
 
 

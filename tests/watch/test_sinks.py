@@ -243,10 +243,10 @@ async def test_a_sender_may_be_a_coroutine(store: Store, receiver: Receiver) -> 
         scene = Scene(store, sink)
         scene.move(DEAD, "", 101)
         (job,) = scene.jobs()
-        await asyncio.to_thread(Jobs(store).wait, job["id"], 20)
+        await asyncio.to_thread(Jobs(store).wait, job["id"], 60)
     finally:
         await asyncio.to_thread(worker.stop)
-        await asyncio.to_thread(worker.join, 20)
+        await asyncio.to_thread(worker.join, 60)
     assert len(receiver.got) == 1
 
 

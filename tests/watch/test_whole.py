@@ -51,9 +51,9 @@ def test_what_a_worker_did_is_on_the_page_and_in_the_trace(store: Store) -> None
         worker.start()
         try:
             for one in made[:2]:
-                assert Jobs(store).wait(one.id, timeout_s=30) == "done"
+                assert Jobs(store).wait(one.id, timeout_s=60) == "done"
             with pytest.raises(Failure, match="cannot be done"):
-                Jobs(store).wait(made[2].id, timeout_s=30)
+                Jobs(store).wait(made[2].id, timeout_s=60)
         finally:
             worker.stop()
             worker.join()
@@ -115,7 +115,7 @@ def test_one_request_is_counted_at_every_layer_and_is_one_trace_as_far_as_the_re
         worker.start()
         event = asked(shop(deliveries), "POST", "/orders", traceparent=CALLER).json()["event"]
         done = lambda: deliveries.history(event).deliveries[0].state == "complete"  # noqa: E731
-        wait_until(done, within_s=30, what="the event is delivered")
+        wait_until(done, within_s=60, what="the event is delivered")
         worker.stop()
         worker.join()
         page = asked(metrics_app(store), "GET", "/metrics").text

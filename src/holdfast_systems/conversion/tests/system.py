@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -13,6 +14,10 @@ from typing import Any
 import httpx
 import uvicorn
 from reportlab.pdfgen.canvas import Canvas
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from holdfast.base import REAL, Secret
 from holdfast.http.system import Ground, System
@@ -23,9 +28,11 @@ from holdfast.worker import Worker
 from holdfast_systems.conversion import build
 from holdfast_systems.conversion.settings import PREFIX
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 """So long anything may take on a busy machine; nothing waits so long when all is well."""
 LOOK_S = 0.03
+KEEP_ALIVE_S = 600
+"""Longer than any client keeps a connection: none is closed in the very moment in which its next request comes."""
 QUICK = {"RETRY_DELAYS_S": "0.02,0.04,0.06", "BREAKER_OPEN_S": "0.2", "BREAKER_CALLS_MIN": "1000"}
 """Waits that are over at once, and a breaker that stays out of the way unless a test is about it."""
 
@@ -118,7 +125,7 @@ class Running:
     def working(self, **settings: Any) -> Iterator[Worker]:
         """A worker in this process, for the length of the block."""
         assert self.system.handlers is not None
-        worker = Worker(self.store, self.system.handlers, **{"lease_s": 5.0, "grace_s": 10.0, **settings})
+        worker = Worker(self.store, self.system.handlers, **{"lease_s": 10.0, "grace_s": 10.0, **settings})
         worker.start()
         try:
             yield worker
@@ -139,7 +146,14 @@ def ground(store: Store, folder: Path, address: str, environment: Mapping[str, s
 @contextmanager
 def served(app: Any) -> Iterator[str]:
     """An ASGI application behind uvicorn; its address."""
-    config = uvicorn.Config(app, log_level="critical", access_log=False, ws="none", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app,
+        log_level="critical",
+        access_log=False,
+        ws="none",
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=1,
+    )
     server = uvicorn.Server(config)
     with listening_socket() as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
@@ -149,6 +163,23 @@ def served(app: Any) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join(PATIENCE_S)
+
+
+@contextmanager
+def holding() -> Iterator[tuple[str, threading.Event]]:
+    """A gateway that answers nothing until it is let go, then with a small XML; its address, and what lets it go."""
+    go_on = threading.Event()
+
+    async def answer(request: Request) -> Response:
+        await request.body()
+        await asyncio.to_thread(go_on.wait, PATIENCE_S)
+        return Response(b"<document/>", media_type="application/xml")
+
+    with served(Starlette(routes=[Route("/convert", answer, methods=["POST"])])) as address:
+        try:
+            yield address, go_on
+        finally:
+            go_on.set()
 
 
 @contextmanager

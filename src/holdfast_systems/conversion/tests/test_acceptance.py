@@ -223,7 +223,7 @@ def test_a_retry_needs_the_source(site: Site, faults: Faults) -> None:
 
 def test_a_killed_gateway_comes_back_and_the_jobs_complete(site: Site, gateway: Gateway) -> None:
     # Its guardian starts it again within a moment; the jobs only have to try long enough.
-    here = site(RETRY_DELAYS_S="0.3", RETRY_MAX_ATTEMPTS="60")
+    here = site(RETRY_DELAYS_S="0.5", RETRY_MAX_ATTEMPTS="100")
     me = here.person()
     before = gateway.restarts
     with here.working():

@@ -22,6 +22,10 @@ def breaker(here: Running) -> str:
     return states.get("conversion", "closed")
 
 
+def statuses(me: Person) -> set[str]:
+    return {job["status"] for job in me.listing()["jobs"]}
+
+
 def trip(here: Running, me: Person) -> list[str]:
     """Upload until the breaker is open; the jobs."""
     jobs = [me.uploaded(pdf(f"first {number}")) for number in range(4)]
@@ -36,9 +40,9 @@ def test_jobs_stay_queued_while_the_gateway_is_down_and_complete_when_it_is_back
     with here.working():
         jobs = trip(here, me)
         late = me.uploaded(pdf("late"))
-        listing = me.listing()
-        assert listing["gateway"] == {"paused": True, "message": HELD}
-        assert {job["status"] for job in listing["jobs"]} == {"queued"}
+        # What was on its way when the breaker opened comes back; nothing else is let through.
+        wait_until(lambda: statuses(me) == {"queued"}, within_s=PATIENCE_S, what="all are queued")
+        assert me.listing()["gateway"] == {"paused": True, "message": HELD}
         assert me.job(late)["attempt_count"] == 0
         faults()
         assert {me.settled(job_id)["status"] for job_id in [*jobs, late]} == {"complete"}

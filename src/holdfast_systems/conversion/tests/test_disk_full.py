@@ -26,7 +26,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
     if mounted.returncode:
         pytest.skip("a file system of one's own needs a privilege that this user has not")
     yield folder
-    subprocess.run(["umount", folder], check=True)
+    subprocess.run(["umount", "--lazy", folder], check=True)  # whoever still has it open is not waited for
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 
 from holdfast.catalog import Failure
 from holdfast.http import Reply
 from holdfast.http.client import Headers
-from holdfast.testing.ports import free_port
 from holdfast_systems.conversion.links import Gateway, answered, safe_sentence
 
 XML = b'<?xml version="1.0"?><document><p>Hello</p></document>'
@@ -95,13 +95,15 @@ def test_a_refusal_that_cannot_be_read_is_still_a_refusal(body: bytes) -> None:
 
 
 def test_a_gateway_that_is_not_there_is_5xx_and_not_healthy() -> None:
-    port = free_port()
-    gateway = Gateway(lambda: f"http://127.0.0.1:{port}", timeout_s=5, result_bytes_max=1_000)
-    try:
-        with pytest.raises(Failure) as caught:
-            gateway.convert(b"%PDF-", "text")
-        assert (caught.value.code, caught.value.details["reason"]) == ("GW_5XX", "CONNECTION_REFUSED")
-        with pytest.raises(Failure):
-            gateway.healthy()
-    finally:
-        gateway.close()
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # taken, and nobody listens
+        address = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        gateway = Gateway(lambda: address, timeout_s=30, result_bytes_max=1_000)
+        try:
+            with pytest.raises(Failure) as caught:
+                gateway.convert(b"%PDF-", "text")
+            assert (caught.value.code, caught.value.details["reason"]) == ("GW_5XX", "CONNECTION_REFUSED")
+            with pytest.raises(Failure):
+                gateway.healthy()
+        finally:
+            gateway.close()

@@ -13,7 +13,7 @@ import pytest
 from holdfast.worker import Queues
 from holdfast_systems.conversion import live
 
-from .system import PATIENCE_S, Person, Running, pdf
+from .system import PATIENCE_S, Person, Running, holding, pdf
 
 Site = Callable[..., Running]
 
@@ -32,13 +32,14 @@ def stream(me: Person) -> Any:
     return me.http.stream("GET", "/api/events", timeout=PATIENCE_S)
 
 
-def test_a_stream_tells_each_state_and_then_rests(solo: Site, faults: Callable[..., None]) -> None:
-    here = solo()
-    me = here.person()
-    job_id = me.uploaded()
+def test_a_stream_tells_each_state_and_then_rests(solo: Site) -> None:
     seen: list[str] = []
-    faults(delay_s=0.6)
-    with stream(me) as reply:
+    with ExitStack() as stack:
+        gateway, go_on = stack.enter_context(holding())
+        here = solo(GATEWAY=gateway)
+        me = here.person()
+        job_id = me.uploaded()
+        reply = stack.enter_context(stream(me))
         assert reply.headers["content-type"].startswith("text/event-stream")
         events = told(reply)
         assert next(events)[1]["jobs"][0]["status"] == "queued"
@@ -48,6 +49,8 @@ def test_a_stream_tells_each_state_and_then_rests(solo: Site, faults: Callable[.
                     break
                 assert [job["id"] for job in listing["jobs"]] == [job_id]
                 seen.append(listing["jobs"][0]["status"])
+                if seen[-1] == "processing":
+                    go_on.set()
     assert seen == ["processing", "complete"]
 
 

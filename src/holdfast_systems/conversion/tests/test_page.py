@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from holdfast.testing.processes import wait_until
 
@@ -17,6 +17,10 @@ Site = Callable[..., Running]
 Faults = Callable[..., None]
 CHROMIUM = "/usr/bin/chromium"
 HELD = "Gateway busy, paused. Will retry automatically."
+LAUNCH_MS = 90_000
+SURE_MS = "SURE_MS = 4000"
+
+expect.set_options(timeout=PATIENCE_S * 1_000)
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +28,7 @@ def browser() -> Iterator[Browser]:
     if not Path(CHROMIUM).exists():
         pytest.skip("there is no Chromium here")
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=LAUNCH_MS)
         yield found
         found.close()
 
@@ -56,7 +60,7 @@ def row(page: Page, name: str):
 
 
 def shows(page: Page, name: str, word: str) -> None:
-    expect(row(page, name).locator(".pill")).to_have_text(re.compile(word), timeout=PATIENCE_S * 1_000)
+    expect(row(page, name).locator(".pill")).to_have_text(re.compile(word))
 
 
 def test_several_files_are_uploaded_watched_and_downloaded(solo: Site, page: Page, tmp_path: Path) -> None:
@@ -78,7 +82,7 @@ def test_several_files_are_uploaded_watched_and_downloaded(solo: Site, page: Pag
 
 
 def test_a_row_is_watched_through_its_attempts_and_retried_by_hand(solo: Site, faults: Faults, page: Page) -> None:
-    here = solo(RETRY_DELAYS_S="1", RETRY_MAX_ATTEMPTS="2")
+    here = solo(RETRY_DELAYS_S="7", RETRY_MAX_ATTEMPTS="2")
     faults(status=500)
     page.goto(here.address)
     with here.working():
@@ -90,6 +94,8 @@ def test_a_row_is_watched_through_its_attempts_and_retried_by_hand(solo: Site, f
                 r"Converter service is having an issue\. We’ll retry shortly\. Next attempt in \d s \(2 of 2\)\."
             )
         )
+        # A wait that is long enough to be seen need not be waited for.
+        here.store.atomic(lambda tx: tx._execute("UPDATE job SET due_us = 1 WHERE state = 'queued'", {}))
         shows(page, "paper.pdf", "Failed")
         expect(line).to_have_text("Converter service is having an issue. We’ll retry shortly.")
         faults()
@@ -124,8 +130,16 @@ def test_refused_files_show_their_short_line(solo: Site, page: Page) -> None:
     expect(row(page, "notes.pdf").locator(".line")).to_have_text("Only PDF files are supported.")
 
 
+def unhurried(route: Route) -> None:
+    """The page's script, with a minute in place of the few seconds in which somebody has to be sure."""
+    reply = route.fetch()
+    assert SURE_MS in reply.text()
+    route.fulfill(response=reply, body=reply.text().replace(SURE_MS, "SURE_MS = 60000"))
+
+
 def test_a_file_is_deleted_when_one_is_sure_and_the_focus_goes_on(solo: Site, page: Page) -> None:
     here = solo()
+    page.route("**/page.js", unhurried)
     page.goto(here.address)
     for name in ("second.pdf", "first.pdf"):
         page.set_input_files("#files", files(name))
@@ -182,6 +196,7 @@ def test_a_file_that_is_dropped_is_uploaded_once_however_often(solo: Site, page:
 def test_it_fits_on_a_phone_and_can_be_used_with_the_keyboard(solo: Site, browser: Browser) -> None:
     here = solo()
     context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    context.set_default_timeout(PATIENCE_S * 1_000)
     page = context.new_page()
     page.goto(here.address)
     page.set_input_files("#files", files("a-rather-long-name-of-a-paper-that-somebody-wrote-last-year-final-2.pdf"))

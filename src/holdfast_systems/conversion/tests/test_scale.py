@@ -32,7 +32,7 @@ def test_two_machines_two_workers_one_bucket(emptied_dsn: str, s3_url: str, gate
         environment = {PREFIX + name: value for name, value in {**QUICK, **settings}.items()}
         for place in ("one", "other"):
             child = Child(
-                [sys.executable, WORK, emptied_dsn, tmp_path / place, "5"],
+                [sys.executable, WORK, emptied_dsn, tmp_path / place, "30"],
                 log=log,
                 environment={**os.environ, **environment},
             )

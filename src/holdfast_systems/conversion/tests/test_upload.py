@@ -14,7 +14,7 @@ import pytest
 from holdfast.base import bus
 from holdfast.store import Store
 
-from .system import Person, Running, client, pdf, running
+from .system import PATIENCE_S, Person, Running, client, pdf, running
 
 MEBIBYTE = 1_048_576
 LIMIT = 200_000
@@ -97,7 +97,7 @@ def body(size: int) -> tuple[bytes, str]:
 
 
 def connected(here: Running) -> closing[http.client.HTTPConnection]:
-    return closing(http.client.HTTPConnection(urlsplit(here.address).netloc, timeout=20))
+    return closing(http.client.HTTPConnection(urlsplit(here.address).netloc, timeout=PATIENCE_S))
 
 
 def streamed(connection: http.client.HTTPConnection, content: bytes, kind: str) -> http.client.HTTPResponse:

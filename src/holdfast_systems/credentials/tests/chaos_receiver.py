@@ -90,11 +90,11 @@ def chaotic(engine: Any, seed: int) -> Iterator[ChaosReceiver]:
 
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    asyncio.run_coroutine_threadsafe(begin(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(begin(), loop).result(60)
     try:
         yield receiver
     finally:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(30)
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(90)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()

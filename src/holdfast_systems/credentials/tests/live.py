@@ -24,6 +24,11 @@ from holdfast.testing.processes import wait_until
 from holdfast.worker import Worker
 from holdfast_systems.credentials.main import build
 
+PATIENCE_S = 60.0
+"""So long anything may take on a busy machine; nothing waits so long when all is well."""
+KEEP_ALIVE_S = 600
+"""Longer than any client keeps a connection: none is closed in the very moment in which its next request comes."""
+LEASE_S = 10.0
 SECRET = "a shared secret"
 TOKEN = "the operator's token"
 OPERATOR = {"Authorization": f"Bearer {TOKEN}"}
@@ -84,16 +89,23 @@ def ground(store: Store, folder: Path, address: str, environment: Mapping[str, s
 @contextmanager
 def served(app: Any, listener: Any) -> Iterator[None]:
     """The application on uvicorn, in a thread."""
-    config = uvicorn.Config(app, log_level="error", access_log=False, lifespan="off", server_header=False)
+    config = uvicorn.Config(
+        app,
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=lambda: server.run(sockets=[listener]), daemon=True)
     thread.start()
-    wait_until(lambda: server.started, within_s=10, what="the server listens")
+    wait_until(lambda: server.started, within_s=PATIENCE_S, what="the server listens")
     try:
         yield
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(PATIENCE_S)
         listener.close()
 
 
@@ -121,7 +133,9 @@ class Live:
         return dict(self.ask("GET", f"/platform/v1/events/{event_id}").json())
 
     def wait_event(self, event_id: str, status: str) -> dict[str, Any]:
-        wait_until(lambda: self.event(event_id)["status"] == status, within_s=20, what=f"{event_id} is {status}")
+        wait_until(
+            lambda: self.event(event_id)["status"] == status, within_s=PATIENCE_S, what=f"{event_id} is {status}"
+        )
         return self.event(event_id)
 
 
@@ -139,8 +153,8 @@ def running(
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     system = build(ground(store, folder, url, environment))
     front = Front([Mount(path=f"/{name}", app=around(name, app)) for name, app in system.parts.items()])
-    crew = Worker(store, system.handlers, lease_s=2.0) if worker and system.handlers is not None else None
-    with served(front, listener), httpx.Client(base_url=url, timeout=30) as client:
+    crew = Worker(store, system.handlers, lease_s=LEASE_S) if worker and system.handlers is not None else None
+    with served(front, listener), httpx.Client(base_url=url, timeout=PATIENCE_S) as client:
         system.start()
         if crew is not None:
             crew.start()

@@ -34,7 +34,7 @@ EVENTS = int(os.environ.get("HOLDFAST_CHAOS_EVENTS", "1000"))
 SENDERS = 2
 BATCH = 500
 REQUESTS_BETWEEN_KILLS = 250
-WITHIN_S = 60 + EVENTS / 10
+WITHIN_S = 180 + EVENTS / 10
 SETTINGS = """
 [platforms.gotong_royong]
 limit = 1_000_000
@@ -120,7 +120,9 @@ def drained(platform: Platform, receiver: ChaosReceiver, senders: Senders, store
         assert monotonic_s() - begun_s < WITHIN_S, f"{arrived} of {EVENTS} arrived"
         # The last few come through in peace, or the test would never end by chance.
         receiver.calm = arrived > EVENTS * 0.98
-        if not receiver.calm and receiver.done.total() > (senders.kills + 1) * REQUESTS_BETWEEN_KILLS:
+        # One is killed in any case, also where all but the last few came through before anybody looked.
+        wild = not receiver.calm or not senders.kills
+        if wild and receiver.done.total() > (senders.kills + 1) * REQUESTS_BETWEEN_KILLS:
             senders.kill_one(dice)
         revived += len(platform.reprocess(limit=200))
         world().sleep(0.1)

@@ -114,7 +114,7 @@ def test_a_body_over_a_megabyte_is_cut_off_while_it_streams(server: Live) -> Non
 
     try:
         reply = server.http.post(WEBHOOK, content=pieces(), headers=signature(b""))
-    except httpx.WriteError:
+    except (httpx.WriteError, httpx.ReadError):
         assert sent < 64 * 65_536  # the engine hung up in the middle
         return
     told = {"error": "Payload exceeds 1MB", "code": "PAYLOAD_TOO_LARGE", "details": {"bytes_max": 1_048_576}}

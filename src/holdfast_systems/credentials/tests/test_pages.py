@@ -18,10 +18,11 @@ from holdfast.store import Store
 from holdfast_systems.credentials.faults import CREDENTIALS
 from holdfast_systems.credentials.pages.session import COOKIE
 
-from .live import OPERATOR, TOKEN, Live, Straight, about, called, created, evidence, running, vouch
+from .live import OPERATOR, PATIENCE_S, TOKEN, Live, Straight, about, called, created, evidence, running, vouch
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
+LAUNCH_MS = 90_000
 TITLES = ("Planted 200 seedlings", "Led a workshop", "Brought rice to the warehouse")
 
 
@@ -126,24 +127,26 @@ def test_a_person_signs_in_and_reads_the_page_on_a_phone_in_the_dark(tmp_path: P
     store.migrate()
     with running(store, tmp_path) as live, sync_playwright() as play:
         fill(live)
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=LAUNCH_MS)
         troubles: list[str] = []
         for name, size, scheme in (("wide", (1_200, 900), "light"), ("phone", (390, 844), "dark")):
             context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+            context.set_default_timeout(PATIENCE_S * 1_000)
             page = context.new_page()
             page.on("console", lambda said: troubles.append(said.text) if said.type == "error" else None)
             page.goto(f"{live.url}/engine/")
             page.get_by_label("Operator’s token").fill(TOKEN)
             page.get_by_role("button", name="Sign in").click()
             page.get_by_role("heading", name="Credentials").wait_for()
+            page.wait_for_load_state()
             assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
             number = page.get_by_role("row", name="Ibu Nurni").get_by_text("205")
-            assert number.is_visible()
+            number.wait_for()
             assert number.evaluate("cell => cell.getClientRects().length && cell.offsetHeight") < 45  # on one line
             page.screenshot(path=str(tmp_path / f"{name}.png"), full_page=True)
             page.get_by_role("link", name="Ibu Nurni").click()
             page.get_by_role("heading", name="Ibu Nurni").wait_for()
-            assert page.get_by_text("verified", exact=True).is_visible()
+            page.get_by_text("verified", exact=True).wait_for()
             page.get_by_role("button", name="Sign out").click()
             page.get_by_role("heading", name="Sign in").wait_for()
             context.close()

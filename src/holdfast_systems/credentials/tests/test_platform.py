@@ -17,13 +17,13 @@ from holdfast.worker import Jobs
 from holdfast_systems.credentials.alerts import Alerts
 from holdfast_systems.credentials.main import build
 
-from .live import OPERATOR, SECRET, Live, called, created, ground, running, settings_file, signature
+from .live import OPERATOR, PATIENCE_S, SECRET, Live, called, created, ground, running, settings_file, signature
 from .receiver import Receiver, Say, receiving
 
 QUICK = "[sender]\ndelays_s = [0.01, 0.01, 0.01, 0.01]\ntimeout_s = {timeout_s}\n{more}"
 
 
-def quick(folder: Path, *, timeout_s: float = 5.0, more: str = "") -> dict[str, str]:
+def quick(folder: Path, *, timeout_s: float = 30.0, more: str = "") -> dict[str, str]:
     return settings_file(folder, QUICK.format(timeout_s=timeout_s, more=more))
 
 
@@ -141,7 +141,7 @@ def test_after_five_attempts_an_event_is_a_dead_letter_with_the_fields_of_the_co
     with bus.heard() as told:
         made = sending.ask("POST", "/platform/v1/events", json=created("evt_a1b2c3d4e5f6789a")).json()
         sending.wait_event(made["event_id"], "failed")
-        wait_until(lambda: any(verb == "ops.alerted" for verb, _ in told), within_s=20, what="the alert")
+        wait_until(lambda: any(verb == "ops.alerted" for verb, _ in told), within_s=PATIENCE_S, what="the alert")
     assert len(receiver.got) == 5
     page = sending.ask("GET", "/platform/v1/dead-letters").json()
     (letter,) = page["dead_letters"]
@@ -194,9 +194,9 @@ def test_operators_are_told_at_their_own_address_once_for_each_time_an_event_is_
         }
         with running(store, tmp_path, environment=environment, worker=True) as live:
             live.ask("POST", "/platform/v1/events", json=created("evt_1"))
-            wait_until(lambda: len(ops.got) == 1, within_s=20, what="the first alert")
+            wait_until(lambda: len(ops.got) == 1, within_s=PATIENCE_S, what="the first alert")
             live.ask("POST", "/platform/v1/dead-letters/reprocess")
-            wait_until(lambda: len(ops.got) == 2, within_s=20, what="the second alert")
+            wait_until(lambda: len(ops.got) == 2, within_s=PATIENCE_S, what="the second alert")
     told = [json.loads(body) for _, body in ops.got]
     assert {(one["message"], one["event_id"]) for one in told} == {("Webhook DLQ: contribution_created", "evt_1")}
     assert "404" in told[0]["error"]

@@ -90,7 +90,8 @@ def test_a_sender_that_hangs_up_in_the_middle_is_no_error_of_ours(
 
     with bus.heard() as told, caplog.at_level(logging.WARNING):
         asyncio.run(app(scope, receive, send))
-    assert (said, caplog.records) == ([], [])
+    # What the pools of other tests say about their connections is not about this one.
+    assert (said, [one for one in caplog.records if not one.name.startswith("psycopg")]) == ([], [])
     assert [facts["status"] for verb, facts in told if verb == "request.served"] == [499]
 
 

@@ -15,7 +15,7 @@ from holdfast_systems.credentials.alerts import OPS_TENANT
 from holdfast_systems.credentials.main import build
 from holdfast_systems.credentials.platform import SCHEME
 
-from .live import OPERATOR, SECRET, Live, called, created, ground, running
+from .live import LEASE_S, OPERATOR, PATIENCE_S, SECRET, Live, called, created, ground, running
 from .receiver import Say, receiving
 
 ELSEWHERE = "http://127.0.0.1:9"
@@ -40,7 +40,7 @@ def test_a_worker_brings_events_to_the_engine_of_another_process(store: Store, t
     first.start()
     assert first.handlers is not None
     with running(store, tmp_path) as second:  # its start decides where the engine is
-        crew = Worker(store, first.handlers, lease_s=2.0)
+        crew = Worker(store, first.handlers, lease_s=LEASE_S)
         crew.start()
         try:
             second.ask("POST", "/platform/v1/events", json=created("evt_1"))
@@ -106,7 +106,7 @@ def test_a_platform_alone_says_where_its_events_go(store: Store, tmp_path: Path)
         with running(store, tmp_path, environment=environment, worker=True) as live:
             assert f"Events go to: {engine.url}" in live.system.says
             live.ask("POST", "/platform/v1/events", json=created("evt_1"))
-            wait_until(lambda: engine.got, within_s=20, what="the event")
+            wait_until(lambda: engine.got, within_s=PATIENCE_S, what="the event")
     assert json.loads(engine.got[0][1])["event_id"] == "evt_1"
 
 

@@ -31,7 +31,7 @@ def test_the_example_is_accepted_by_the_engine(server: Live, language: str) -> N
         pytest.skip(f"{program} is not installed: the example in {language} was NOT run")
     environment = {**os.environ, "URL": f"{server.url}{WEBHOOK}", "SECRET": SECRET, "NO_PROXY": "127.0.0.1"}
     ended = subprocess.run(
-        [*command, example(language)], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [*command, example(language)], env=environment, capture_output=True, text=True, timeout=90, check=False
     )
     assert ended.returncode == 0, ended.stderr
     assert '"status":"applied"' in ended.stdout

@@ -89,7 +89,7 @@ def stopped(pids: list[int]) -> Iterator[None]:
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
-        wait_until(lambda: all(state(pid) == "T" for pid in pids), within_s=30, what="they stand still")
+        wait_until(lambda: all(state(pid) == "T" for pid in pids), within_s=60, what="they stand still")
         yield
     finally:
         for pid in pids:
@@ -162,7 +162,7 @@ def test_a_process_that_keeps_too_much_memory_is_replaced(pool_with: Any, order:
 def test_a_process_that_was_killed_while_it_waited_costs_nobody_anything(pool_with: Any, order: Any) -> None:
     pool = pool_with()
     os.kill(pool.pids[0], signal.SIGKILL)
-    wait_until(lambda: is_dead(pool.pids[0]), within_s=30, what="the process is dead")
+    wait_until(lambda: is_dead(pool.pids[0]), within_s=60, what="the process is dead")
     assert pool.convert(order(pdfs.pdfium())).pages == 1
 
 
@@ -174,7 +174,7 @@ def test_a_pool_that_loses_every_process_calls_itself_unwell(
     with monkeypatch.context() as broken:
         broken.setattr(sys, "executable", shutil.which("false"))
         os.kill(pool.pids[0], signal.SIGKILL)
-        wait_until(lambda: is_dead(pool.pids[0]), within_s=30, what="the process is dead")
+        wait_until(lambda: is_dead(pool.pids[0]), within_s=60, what="the process is dead")
         for _ in range(3):
             with pytest.raises(Failure) as refused:
                 pool.convert(order(pdfs.pdfium()))
@@ -188,7 +188,7 @@ def test_a_pool_that_loses_every_process_calls_itself_unwell(
         except Failure:
             return False
 
-    wait_until(converts, within_s=30, what="the pool has recovered")
+    wait_until(converts, within_s=60, what="the pool has recovered")
     assert pool.healthy
 
 
@@ -203,7 +203,7 @@ def test_whoever_finds_the_queue_full_is_told_when_to_come_again(client: httpx.C
     with stopped(children(gateway.pid)):
         for thread in threads:
             thread.start()
-        wait_until(lambda: waiting(client, 3), within_s=30, what="two run and one waits")
+        wait_until(lambda: waiting(client, 3), within_s=60, what="two run and one waits")
         refused = post(client, pdfs.pdfium())
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "CONVERTER_BUSY")
         assert int(refused.headers["retry-after"]) >= 1
@@ -220,7 +220,7 @@ def test_a_process_killed_in_the_middle_is_a_server_error_and_the_next_works(
     thread = threading.Thread(target=lambda: replies.append(post(client, pdfs.pdfium())))
     with stopped(running):
         thread.start()
-        wait_until(lambda: any(map(has_order, running)), within_s=30, what="it has begun")
+        wait_until(lambda: any(map(has_order, running)), within_s=60, what="it has begun")
         os.kill(next(filter(has_order, running)), signal.SIGKILL)
         thread.join()
     assert (replies[0].status_code, replies[0].json()["error"]["code"]) == (503, "CONVERTER_LOST")
@@ -234,9 +234,9 @@ def test_nobody_converts_for_a_client_that_has_left(client: httpx.Client, gatewa
         with socket.create_connection(("127.0.0.1", int(gateway.address.rpartition(":")[2]))) as leaving:
             leaving.sendall(b"POST /convert?mapping=text HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(pdf))
             leaving.sendall(pdf)
-            wait_until(lambda: any(map(has_order, running)), within_s=30, what="it has begun")
-        wait_until(lambda: waiting(client, 0), within_s=30, what="the conversion is given up")
+            wait_until(lambda: any(map(has_order, running)), within_s=60, what="it has begun")
+        wait_until(lambda: waiting(client, 0), within_s=60, what="the conversion is given up")
         wait_until(
-            lambda: len(set(running) - set(children(gateway.pid))) == 1, within_s=30, what="its process is ended"
+            lambda: len(set(running) - set(children(gateway.pid))) == 1, within_s=60, what="its process is ended"
         )
     assert post(client, pdf).status_code == 200

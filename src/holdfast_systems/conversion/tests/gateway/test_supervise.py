@@ -17,11 +17,12 @@ from holdfast_systems.conversion.gateway import Gateway, GatewayLimits, GatewayN
 from holdfast_systems.conversion.tests import pdfs
 
 SMALL = GatewayLimits(processes=1)
+PATIENCE_S = 60.0
 
 
 def answers(gateway: Gateway) -> bool:
     try:
-        return httpx.get(f"{gateway.address}/health").status_code == 200
+        return httpx.get(f"{gateway.address}/health", timeout=PATIENCE_S).status_code == 200
     except httpx.TransportError:
         return False
 
@@ -36,15 +37,15 @@ def alive(pid: int) -> bool:
 def test_a_gateway_that_was_killed_comes_back_at_its_address(tmp_path: Path) -> None:
     with start_gateway(tmp_path, limits=SMALL, faults=True) as gateway:
         address, pid, offspring = gateway.address, gateway.pid, children(gateway.pid)
-        httpx.put(f"{address}/faults", json={"status": 500})
+        httpx.put(f"{address}/faults", json={"status": 500}, timeout=PATIENCE_S)
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: gateway.restarts == 1 and answers(gateway), within_s=30, what="it is back")
+        wait_until(lambda: gateway.restarts == 1 and answers(gateway), within_s=60, what="it is back")
         assert gateway.address == address
         assert gateway.pid != pid
-        reply = httpx.post(f"{address}/convert?mapping=text", content=pdfs.pdfium())
+        reply = httpx.post(f"{address}/convert?mapping=text", content=pdfs.pdfium(), timeout=PATIENCE_S)
         assert reply.status_code == 200
         assert len(list(tmp_path.glob("gateway-*"))) == 1
-        wait_until(lambda: not any(map(alive, offspring)), within_s=10, what="its processes are gone, too")
+        wait_until(lambda: not any(map(alive, offspring)), within_s=60, what="its processes are gone, too")
     assert not answers(gateway)
 
 
@@ -61,8 +62,8 @@ def test_stopping_twice_is_stopping_once_and_nothing_is_left(tmp_path: Path) -> 
 
 def test_without_faults_there_are_no_switches(tmp_path: Path) -> None:
     with start_gateway(tmp_path, limits=SMALL) as gateway:
-        assert httpx.put(f"{gateway.address}/faults", json={"status": 500}).status_code == 404
-        assert httpx.get(f"{gateway.address}/health").status_code == 200
+        assert httpx.put(f"{gateway.address}/faults", json={"status": 500}, timeout=PATIENCE_S).status_code == 404
+        assert httpx.get(f"{gateway.address}/health", timeout=PATIENCE_S).status_code == 200
 
 
 def test_a_port_that_is_taken_is_told_at_once(tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_a_gateway_ends_with_the_program_that_started_it(tmp_path: Path) -> None
         family = [pid, *children(pid)]
         assert all(map(alive, family))
         parent.kill()
-    wait_until(lambda: not any(map(alive, family)), within_s=20, what="all are gone")
+    wait_until(lambda: not any(map(alive, family)), within_s=60, what="all are gone")
 
 
 def test_processes_that_read_foreign_files_know_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,9 +103,9 @@ def test_it_runs_alone_from_the_command_line_and_ends_in_order(tmp_path: Path) -
     with subprocess.Popen([*command, "--folder", str(tmp_path)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline().decode().strip().endswith(f" http://127.0.0.1:{port}")
-        assert httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
+        assert httpx.get(f"http://127.0.0.1:{port}/health", timeout=PATIENCE_S).status_code == 200
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -123,5 +124,5 @@ async def test_the_other_door_is_for_this_machine_only(gateway: Gateway) -> None
     transport = httpx.ASGITransport(faults_door(lambda: gateway.address), client=("10.0.0.7", 1))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as door:
         assert (await door.put("/faults", json={"status": 503})).status_code == 403
-    async with httpx.AsyncClient(base_url=gateway.address) as client:
+    async with httpx.AsyncClient(base_url=gateway.address, timeout=PATIENCE_S) as client:
         assert (await client.get("/faults")).json() == {}
