@@ -11,6 +11,7 @@ from holdfast.artifact import Artifacts
 from holdfast.testing.gcs import GcsStandIn, gcs_standin
 
 STORAGES = ("folder", "memory", "s3", "gcs")
+S3_S = 100
 
 
 @pytest.fixture
@@ -29,7 +30,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         case "memory":
             return "memory://"
         case "s3":
-            return str(request.getfixturevalue("s3_url"))
+            # Of many who put the same name at once, the server lets one through each second.
+            return f"{request.getfixturevalue('s3_url')}&timeout_s={S3_S}"
         case _:
             standin: GcsStandIn = request.getfixturevalue("gcs")
             return standin.url("bucket", "some/prefix")

@@ -82,7 +82,7 @@ async def test_a_put_whose_coroutine_was_cancelled_leaves_nothing(artifacts: Art
     def is_cleared() -> bool:
         return list((root / STAGING).iterdir()) == []
 
-    await asyncio.to_thread(wait_until, is_cleared, within_s=10, what="the thread has cleared up")
+    await asyncio.to_thread(wait_until, is_cleared, within_s=60, what="the thread has cleared up")
     assert not artifacts.exists("name")
 
 

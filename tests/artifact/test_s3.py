@@ -59,7 +59,7 @@ def exchange(
     request: Presigned, body: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> tuple[int, dict[str, str], bytes]:
     url = urlsplit(request.url)
-    connection = http.client.HTTPConnection(url.netloc, timeout=10)
+    connection = http.client.HTTPConnection(url.netloc, timeout=60)
     connection.request(request.method, f"{url.path}?{url.query}", body, dict(headers or request.headers))
     answer = connection.getresponse()
     read = answer.read()
@@ -132,11 +132,11 @@ def test_a_presigned_url_that_was_changed_is_refused(artifacts: Artifacts, patte
     assert exchange(request)[0] == 200
 
 
-@pytest.mark.parametrize(("signed_ago_s", "status"), [(50, 200), (70, 403)])
+@pytest.mark.parametrize(("signed_ago_s", "status"), [(500, 200), (700, 403)])
 def test_a_presigned_url_holds_until_it_expires(artifacts: Artifacts, signed_ago_s: int, status: int) -> None:
     artifacts.put("mine", CONTENT)
     with replaced(World(wall_us=lambda: REAL.wall_us() - signed_ago_s * 1_000_000)):
-        request = artifacts.presign_get("mine", expires_s=60)
+        request = artifacts.presign_get("mine", expires_s=600)
     assert exchange(request)[0] == status
 
 
@@ -235,7 +235,7 @@ def test_a_silent_server_is_given_up_on(s3: S3Address, operation: str) -> None:
         begun_s = REAL.monotonic_s()
         url = f"{replace(s3, port=silent.getsockname()[1]).url('bucket')}&timeout_s=0.3"
         assert outcome(url, operation).code == "STORAGE_UNAVAILABLE"
-        assert REAL.monotonic_s() - begun_s < 5
+        assert REAL.monotonic_s() - begun_s < 20  # the usual time, for a single try, is thirty seconds
 
 
 def test_an_upload_that_was_given_up_leaves_no_parts(

@@ -21,7 +21,7 @@ import pytest
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
 from holdfast.catalog.core import CONNECTION_REFUSED
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 def code_of(error: BaseException) -> str:
@@ -51,9 +51,11 @@ def served(answer: Callable[[socket.socket], None]) -> Iterator[int]:
 
 
 @pytest.fixture
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+def closed_port() -> Iterator[int]:
+    """A port where nobody listens, at any address, and which nobody else is given meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("", 0))
+        yield int(bound.getsockname()[1])
 
 
 # -- real sockets ----------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ import socket
 import ssl
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -21,6 +22,7 @@ from holdfast.worker import Handlers, ledger
 from holdfast.worker.attempt import attempt
 
 WORKER = "w1"
+BACKLOG = 128
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,7 @@ class Loopback:
         self.before: Callable[[Got], None] = lambda got: None
         self.clock: Callable[[], int] = now_us
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.01), daemon=True)
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -73,6 +74,12 @@ class Loopback:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    # The usual five are soon too few, and whoever finds no place in the line comes back only after a second.
+    request_queue_size = BACKLOG
+    daemon_threads = True
 
 
 def _handler(owner: Loopback) -> type[BaseHTTPRequestHandler]:
@@ -132,11 +139,12 @@ class AiohttpPost:
             await self._session.close()
 
 
-def closed_port() -> int:
-    """A port where nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+@contextmanager
+def closed_port() -> Iterator[int]:
+    """A port where nobody listens, and which nobody else is given meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield int(bound.getsockname()[1])
 
 
 class VirtualWorker:

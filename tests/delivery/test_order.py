@@ -142,13 +142,14 @@ def test_many_publishers_and_a_real_worker_keep_each_key_in_order(store: Store, 
             deliveries.publish_many([NewEvent("e", f"{key}:{number + step}", key=key) for step in range(2)])
 
     threads = [threading.Thread(target=publisher, args=(key,)) for key in "abc"]
-    worker = Worker(store, deliveries.handlers(send), queues=[deliveries.queue(20)])
+    # A long lease: nothing is sent twice because this process stood still for a while.
+    worker = Worker(store, deliveries.handlers(send), queues=[deliveries.queue(20)], lease_s=60.0)
     worker.start()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    wait_until(lambda: len(receiver.got) == 30, within_s=30, what="thirty events")
+    wait_until(lambda: len(receiver.got) == 30, within_s=90, what="thirty events")
     worker.stop()
     worker.join()
     jobs.close()

@@ -231,12 +231,12 @@ def test_a_twin_is_told_to_come_back_in_a_way_that_senders_retry(store: Store) -
 
     def slowly(_: Incoming) -> dict[str, int]:
         inside.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         return {"processed": 1}
 
     first = threading.Thread(target=lambda: answers.append(taking.receive(signed(), BODY, slowly)))
     first.start()
-    assert inside.wait(20)
+    assert inside.wait(60)
     twin = taking.receive(signed(), BODY, Counting())
     go_on.set()
     first.join()
@@ -245,7 +245,7 @@ def test_a_twin_is_told_to_come_back_in_a_way_that_senders_retry(store: Store) -
 
 
 def test_a_stampede_of_the_same_event_has_one_effect(store: Store) -> None:
-    handler, taking = Counting(), receiver(store, wait_s=20.0)
+    handler, taking = Counting(), receiver(store, wait_s=60.0)
     answers: list[Answer] = []
     threads = [
         threading.Thread(target=lambda: answers.append(taking.receive(signed(), BODY, handler))) for _ in range(12)
@@ -287,8 +287,9 @@ def test_broken_json_is_told_by_the_handler_that_wants_json(memory: Store) -> No
 def test_without_a_reporter_the_log_has_what_the_answer_hides(caplog: pytest.LogCaptureFixture) -> None:
     answer = receiver().receive(signed(), BODY, Counting(raising(KeyError("order"))))
     assert (answer.status, b"order" in answer.body) == (500, False)
-    (line,) = caplog.records
-    assert (line.name, line.exc_info[0]) == ("holdfast.delivery", KeyError)
+    # Only ours: threads that other tests left behind may log as well.
+    (line,) = [record for record in caplog.records if record.name == "holdfast.delivery"]
+    assert line.exc_info[0] is KeyError
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_each_event_is_worked_on_once_however_many_bring_it_at_once(store: Store
             raise INVALID_PAYLOAD(field="x")
         return {"for": name}
 
-    receiver = Receiver(BodyHmac(), secrets=[SECRET], store=store, wait_s=30.0)
+    receiver = Receiver(BodyHmac(), secrets=[SECRET], store=store, wait_s=60.0)
     requests = [request(number) for number in range(25) for _ in range(TWINS)]
     with ThreadPoolExecutor(len(requests)) as threads:
         answers = list(threads.map(lambda one: receiver.receive(*one, handle), requests))
@@ -129,7 +129,7 @@ async def test_an_object_whose_call_is_a_coroutine_handles_too(handle: Any) -> N
 
 
 async def test_twins_on_one_loop_share_an_answer(store: Store) -> None:
-    receiver = Receiver(BodyHmac(), secrets=[SECRET], store=store, wait_s=30.0)
+    receiver = Receiver(BodyHmac(), secrets=[SECRET], store=store, wait_s=60.0)
     calls = []
 
     async def handle(incoming: Incoming) -> Any:
@@ -144,12 +144,12 @@ async def test_twins_on_one_loop_share_an_answer(store: Store) -> None:
 
 
 async def test_a_request_that_is_cancelled_gives_its_key_back(store: Store) -> None:
-    receiver = Receiver(BodyHmac(), secrets=[SECRET], store=store, wait_s=10.0)
+    receiver = Receiver(BodyHmac(), secrets=[SECRET], store=store, wait_s=60.0)
     begun = asyncio.Event()
 
     async def hang(incoming: Incoming) -> None:
         begun.set()
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
 
     async def handle(incoming: Incoming) -> str:
         return "done"

@@ -114,10 +114,12 @@ def test_a_v1_signature_does_not_pass_as_v1a_and_the_other_way_round() -> None:
             SCHEME.verify(headers, BODY, secrets=[secret])
 
 
-@pytest.mark.parametrize("change", [{"webhook-id": "msg_2"}, {"webhook-timestamp": str(now_us() // 1_000_000 + 7)}])
-def test_the_signature_covers_the_id_and_the_time(change: dict[str, str]) -> None:
+@pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp"])
+def test_the_signature_covers_the_id_and_the_time(name: str) -> None:
+    headers = signed(SHARED)
+    changed = {"webhook-id": "msg_2", "webhook-timestamp": str(int(headers["webhook-timestamp"]) + 7)}
     with pytest.raises(Failure, match="UNAUTHORIZED"):
-        SCHEME.verify(signed(SHARED) | change, BODY, secrets=[SHARED])
+        SCHEME.verify(headers | {name: changed[name]}, BODY, secrets=[SHARED])
 
 
 @pytest.mark.parametrize(("age_s", "good"), [(0, True), (299, True), (302, False), (-299, True), (-302, False)])

@@ -17,7 +17,7 @@ import uvicorn
 
 from holdfast.testing.ports import listening_socket
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Shop:
 
     def provision(self, order: dict[str, Any]) -> Response:
         self.entered.set()
-        assert self.gate.wait(10)
+        assert self.gate.wait(60)
         self.done.append("provision")
         created(instanceId=f"inst_{len(self.done)}")
         headers = {"Location": f"/instances/{len(self.done)}", "Set-Cookie": "session=secret", "X-Other": "1"}

@@ -6,6 +6,7 @@ import asyncio
 import tracemalloc
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,9 @@ from holdfast.testing.upstream import BEHAVIOURS, BadUpstream
 from holdfast.testing.upstream_behaviours import BOMB_BYTES, bomb
 
 QUICK = Timeouts(connect_s=0.2, read_s=0.2, total_s=0.5)
+PATIENT = Timeouts(connect_s=60, read_s=60, total_s=90)
+"""Where an answer comes, it may take as long as this machine takes."""
+ROUNDS_MAX = 5
 BODY_BYTES_MAX = 1_000_000
 LINK = Link("test → upstream", retry=NEVER)
 
@@ -160,7 +164,7 @@ async def met(client: HttpClient, upstream: BadUpstream, name: str, **options: A
     return None
 
 
-def client_for(upstream: BadUpstream, timeouts: Timeouts = QUICK) -> HttpClient:
+def client_for(upstream: BadUpstream, timeouts: Timeouts = PATIENT) -> HttpClient:
     # Only what the upstream itself redirects to has to be refused, so loopback as a whole is not.
     from holdfast.http.ssrf import Reach
 
@@ -185,52 +189,63 @@ def test_every_behaviour_says_what_it_does() -> None:
 
 @pytest.mark.parametrize(("name", "code"), CODES.items(), ids=CODES)
 async def test_every_behaviour_is_classified(upstream: BadUpstream, name: str, code: str) -> None:
-    async with client_for(upstream) as client:
+    async with client_for(upstream, QUICK if code == "NETWORK_TIMEOUT" else PATIENT) as client:
+        began_s = REAL.monotonic_s()
         failure = await met(client, upstream, name)
+        took_s = REAL.monotonic_s() - began_s
         if name != "answers_late":  # a stray reply that comes after the next request cannot be told from its answer
-            assert (await client.send("GET", upstream.url("ok"), timeouts=Timeouts())).json() == {"ok": True}
+            assert (await client.send("GET", upstream.url("ok"), timeouts=PATIENT)).json() == {"ok": True}
     assert (failure.code if failure else "") == code
     if failure is not None and failure.fault.code in CORE:
         assert failure.fault.retryable == CORE[code].retryable
     if name in WAITS_S:
         assert failure is not None
-        assert failure.retry_after_s == (None if WAITS_S[name] is None else pytest.approx(WAITS_S[name], abs=2))
+        # A date comes nearer while the reply is on its way.
+        wanted_s = WAITS_S[name]
+        assert failure.retry_after_s == (None if wanted_s is None else pytest.approx(wanted_s, abs=2 + took_s))
 
 
 async def test_no_behaviour_outlasts_the_deadline_by_a_tenth(upstream: BadUpstream) -> None:
-    patient = Timeouts(connect_s=60, read_s=60, total_s=60)
     deadline_s = 2.0
 
-    async def overrun(client: HttpClient, name: str) -> tuple[str, float]:
+    async def late(client: HttpClient, name: str) -> tuple[str, str, float] | None:
         started_s = REAL.monotonic_s()
         with within(deadline_s):
             failure = await met(client, upstream, name)
-        assert failure is not None
-        return failure.code, REAL.monotonic_s() - started_s
+        took_s = REAL.monotonic_s() - started_s
+        code = "" if failure is None else failure.code
+        return None if code == "NETWORK_TIMEOUT" and took_s <= deadline_s * 1.1 else (name, code, took_s)
 
     for name in ("tls_good", "hang_at_connect"):
         address(upstream, name)  # certificates and sockets are made beforehand
-    async with client_for(upstream, patient) as client:
-        ends = await asyncio.gather(*(overrun(client, name) for name in HANGING))
-    assert {code for code, _ in ends} == {"NETWORK_TIMEOUT"}
-    late = {name: took_s for name, (_, took_s) in zip(HANGING, ends, strict=True) if took_s > deadline_s * 1.1}
-    assert late == {}
+    left = list(HANGING)
+    # A machine that stands still makes anybody late: what was late is looked at again. Who is always late is too late.
+    for _ in range(ROUNDS_MAX):
+        async with client_for(upstream) as client:
+            ends = await asyncio.gather(*(late(client, name) for name in left))
+        found = [end for end in ends if end is not None]
+        left = [name for name, _, _ in found]
+        if not left:
+            break
+    assert found == []
 
 
 async def test_each_phase_has_its_own_limit(upstream: BadUpstream) -> None:
     phases = {"hang_at_connect": "connect", "hang_at_tls": "connect", "hang_in_body": "read", "drip_body": "total"}
-    async with client_for(upstream) as client:
-        for name, phase in phases.items():
+    for name, phase in phases.items():
+        # Only the limit of this phase is short, so that no other can be the first however slow this machine is.
+        timeouts = replace(PATIENT, **{f"{phase}_s": getattr(QUICK, f"{phase}_s")})
+        async with client_for(upstream, timeouts) as client:
             failure = await met(client, upstream, name)
-            assert failure is not None
-            assert (name, failure.details["phase"]) == (name, phase)
+        assert failure is not None
+        assert (name, failure.details["phase"]) == (name, phase)
 
 
 @pytest.mark.parametrize("name", HUNGRY)
 async def test_no_behaviour_takes_more_memory_than_is_allowed(upstream: BadUpstream, name: str) -> None:
     bomb(gzip=True), bomb(gzip=False)  # made beforehand: the upstream lives in the same process
     async with client_for(upstream, Timeouts(total_s=2)) as client:
-        await client.send("GET", upstream.url("ok"))
+        await client.send("GET", upstream.url("ok"), timeouts=PATIENT)
         tracemalloc.start()
         try:
             failure = await met(client, upstream, name)

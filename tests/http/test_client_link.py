@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -13,12 +14,16 @@ from holdfast.guard import Link, stamp_of
 from holdfast.http.client import ANYWHERE, HttpClient, Reply, Timeouts
 from holdfast.policy import Backoff, Breaker, Retry
 from holdfast.testing import instant
+from holdfast.testing.processes import wait_until
 from holdfast.testing.upstream import BadUpstream
+
+from .stepped_loop import here, run
 
 errors = Catalog("shop", extends=(CORE,))
 OUT_OF_STOCK = errors.fault("OUT_OF_STOCK", status=409, says="There are none left.")
 BANK_SILENT = errors.fault("BANK_SILENT", status=503, says="The bank is silent.", retry=True)
 THRICE = Retry(attempts=3, backoff=Backoff.constant(1))
+PATIENT = Timeouts(connect_s=60, read_s=60, total_s=90)
 
 
 @pytest.fixture
@@ -29,7 +34,7 @@ def upstream() -> Iterator[BadUpstream]:
 
 @pytest.fixture
 async def client() -> AsyncIterator[HttpClient]:
-    async with HttpClient(reach=ANYWHERE, timeouts=Timeouts(connect_s=2, read_s=2, total_s=5)) as opened:
+    async with HttpClient(reach=ANYWHERE, timeouts=PATIENT) as opened:
         yield opened
 
 
@@ -176,10 +181,21 @@ async def test_the_breaker_of_the_link_counts_the_upstreams_failures(client: Htt
     assert codes == ["UPSTREAM_ERROR"] * 3 + ["BREAKER_OPEN"] * 2
 
 
-async def test_an_attempt_that_hangs_is_a_failure_and_not_a_bare_timeout(
-    client: HttpClient, upstream: BadUpstream
-) -> None:
+def test_an_attempt_that_hangs_is_a_failure_and_not_a_bare_timeout(upstream: BadUpstream) -> None:
     link = Link("shop → upstream", retry=Retry(attempts=2, backoff=Backoff.constant(0)), timeout_s=0.1)
-    failure = await failing(client.call(link, "GET", upstream.url("hang_at_header")))
+
+    async def wait() -> Failure:
+        loop = here()
+        async with HttpClient(reach=ANYWHERE, timeouts=PATIENT) as client:
+            calling = asyncio.create_task(failing(client.call(link, "GET", upstream.url("hang_at_header"))))
+            for attempt in (1, 2):
+                arrived = lambda attempt=attempt: len(upstream.asked) == attempt  # noqa: E731
+                await asyncio.to_thread(wait_until, arrived, within_s=60, what="the request arrived")
+                for _ in range(110):
+                    await loop.advance(0.001)
+            return await calling
+
+    with instant():  # no time passes but that of the loop
+        failure = run(wait())
     assert failure.code == "NETWORK_TIMEOUT"
     assert len(upstream.asked) == 2

@@ -17,6 +17,7 @@ errors = Catalog("shop", extends=(CORE,))
 OUT_OF_STOCK = errors.fault("OUT_OF_STOCK", status=409, says="There are none left.")
 BANK_SILENT = errors.fault("BANK_SILENT", status=503, says="The bank is silent.", retry=True)
 THRICE = Retry(attempts=3, backoff=Backoff.constant(1))
+PATIENT = Timeouts(connect_s=60, read_s=60, total_s=90)
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def upstream() -> Iterator[BadUpstream]:
 
 @pytest.fixture
 async def client() -> AsyncIterator[HttpClient]:
-    async with HttpClient(reach=ANYWHERE, timeouts=Timeouts(connect_s=2, read_s=2, total_s=5)) as opened:
+    async with HttpClient(reach=ANYWHERE, timeouts=PATIENT) as opened:
         yield opened
 
 

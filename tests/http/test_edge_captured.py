@@ -88,4 +88,4 @@ async def test_interrupted_work_gives_its_key_back(file_store: Store) -> None:
         known = keys.show(operation="POST /", key="k")
         return known is not None and known["token"] == 0
 
-    await asyncio.to_thread(lambda: wait_until(given_back, within_s=10, what="the key is free"))
+    await asyncio.to_thread(lambda: wait_until(given_back, within_s=60, what="the key is free"))

@@ -119,12 +119,12 @@ async def test_a_request_inherits_no_deadline_from_the_one_before_on_its_connect
         seen.append(left_s())
         await constant(scope, receive, send)
 
-    with within(5):
+    with within(500):
         await ask(Edge(app))
-        await ask(Edge(Edge(app)), headers=[(b"x-deadline-ms", b"2000")])
-        assert left_s() <= 5
+        await ask(Edge(Edge(app)), headers=[(b"x-deadline-ms", b"200000")])
+        assert left_s() <= 500
     assert seen[0] == inf
-    assert seen[1] <= 2
+    assert seen[1] <= 200
 
 
 @pytest.mark.parametrize("spent", ["0", "-5"])

@@ -7,6 +7,7 @@ import io
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,8 +23,16 @@ from holdfast.http.wsgi import WsgiEdge
 from holdfast.policy import Breaker
 from holdfast.store import Store
 from holdfast.testing.instant import instant
+from holdfast.testing.processes import wait_until
 
 from .edge_servers import call, served
+
+PATIENCE_S = 60.0
+
+
+def patient(check: Check) -> Check:
+    """The check, given as long as this machine takes."""
+    return replace(check, timeout_s=PATIENCE_S)
 
 
 async def nothing(scope: Any, receive: Any, send: Any) -> None:
@@ -42,7 +51,7 @@ async def slow() -> None:
 @pytest.fixture
 def opened(store: Store) -> Iterator[tuple[int, Health, dict[str, Any]]]:
     working: dict[str, Any] = {"mail": True}
-    checks = {"store": store_check(store), "mail": Check(lambda: working["mail"], vital=False)}
+    checks = {"store": patient(store_check(store)), "mail": patient(Check(lambda: working["mail"], vital=False))}
     health = Health(checks)
     with served(Edge(nothing, health=health, access=Access(ApiKeys(store)))) as port:
         yield port, health, working
@@ -85,13 +94,13 @@ def test_a_process_that_stops_is_ready_no_longer(opened: tuple[int, Health, Any]
 
 
 async def test_a_failed_check_is_told_by_its_code_and_not_by_its_text() -> None:
-    report = await Health({"queue": Check(refused)}).report()
+    report = await Health({"queue": patient(Check(refused))}).report()
     assert report["checks"]["queue"]["code"] == "CONNECTION_REFUSED"
     assert "hunter2" not in str(report)
 
 
 async def test_a_check_that_hangs_is_given_up() -> None:
-    report = await Health({"queue": Check(slow, timeout_s=0.05), "mail": Check(lambda: True)}).report()
+    report = await Health({"queue": Check(slow, timeout_s=0.05), "mail": patient(Check(lambda: True))}).report()
     assert report["degraded"] == ["queue"]
     assert report["checks"]["queue"]["code"] == "NETWORK_TIMEOUT"
 
@@ -101,7 +110,7 @@ async def test_a_check_that_hangs_takes_no_thread_from_others_and_is_not_begun_a
 
     def hangs() -> None:
         begun.append(True)
-        end.wait(30)
+        end.wait(PATIENCE_S)
 
     health = Health({"queue": Check(hangs, timeout_s=0.01)})
     try:
@@ -109,8 +118,8 @@ async def test_a_check_that_hangs_takes_no_thread_from_others_and_is_not_begun_a
             for _ in range(20):
                 assert (await health.report())["degraded"] == ["queue"]
                 time.advance(REMEMBERED_S)
-            async with asyncio.timeout(10):
-                await asyncio.to_thread(lambda: None)
+            async with asyncio.timeout(PATIENCE_S):
+                await asyncio.to_thread(wait_until, lambda: bool(begun), within_s=PATIENCE_S, what="the check began")
             assert len(begun) == 1
     finally:
         end.set()
@@ -134,12 +143,13 @@ PROBES = {"good": Answers(True), "bad": Answers(False), "filled in": partial(Ans
 
 
 async def test_a_probe_that_makes_a_coroutine_is_waited_for() -> None:
-    report = await Health({name: Check(probe) for name, probe in PROBES.items()}).report()
+    report = await Health({name: patient(Check(probe)) for name, probe in PROBES.items()}).report()
     assert report["degraded"] == ["bad", "broken", "filled in"]
 
 
 def test_a_probe_that_makes_a_coroutine_is_waited_for_without_an_event_loop_too() -> None:
-    health = Health({**{name: Check(probe) for name, probe in PROBES.items()}, "slow": Check(slow, timeout_s=0.01)})
+    checks = {name: patient(Check(probe)) for name, probe in PROBES.items()}
+    health = Health({**checks, "slow": Check(slow, timeout_s=0.01)})
     environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/ready", "wsgi.input": io.BytesIO()}
     told: list[str] = []
     body = b"".join(WsgiEdge(lambda *_: [], health=health)(environ, lambda status, _: told.append(status)))
@@ -149,7 +159,7 @@ def test_a_probe_that_makes_a_coroutine_is_waited_for_without_an_event_loop_too(
 
 async def test_however_often_it_is_asked_a_check_runs_once_in_its_time() -> None:
     runs: list[int] = []
-    health = Health({"queue": Check(lambda: runs.append(1))})
+    health = Health({"queue": patient(Check(lambda: runs.append(1)))})
     with instant() as time:
         for _ in range(5):
             await health.report()
@@ -161,7 +171,7 @@ async def test_however_often_it_is_asked_a_check_runs_once_in_its_time() -> None
 
 async def test_an_open_breaker_is_told() -> None:
     link = Link("shop → bank", breaker=Breaker(calls_min=1, window_s=10))
-    health = Health({"bank": link_check(link), "none": link_check(Link("shop → mail"))})
+    health = Health({"bank": patient(link_check(link)), "none": patient(link_check(Link("shop → mail")))})
     assert (await health.report())["degraded"] == []
 
     def fails() -> None:

@@ -104,7 +104,7 @@ def test_a_twin_is_told_to_come_back_while_the_first_works(shop: tuple[int, Shop
     counted.gate.clear()
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(call, port, "POST", "/provision", ORDER, idempotency_key=KEY)
-        assert counted.entered.wait(10)
+        assert counted.entered.wait(60)
         twin = call(port, "POST", "/provision", ORDER, idempotency_key=KEY)
         other = call(port, "POST", "/provision", {"plan": "x"}, idempotency_key=KEY)
         counted.gate.set()
@@ -118,9 +118,9 @@ def test_a_twin_waits_where_that_is_asked_for(file_store: Store) -> None:
     keys = Keys(file_store)
     counted = Shop(keys, file_store)
     counted.gate.clear()
-    with served(Edge(counted.app, idempotency=Idempotency(keys=keys, wait_s=10))) as port, ThreadPoolExecutor(2) as two:
+    with served(Edge(counted.app, idempotency=Idempotency(keys=keys, wait_s=60))) as port, ThreadPoolExecutor(2) as two:
         first = two.submit(call, port, "POST", "/provision", ORDER, idempotency_key=KEY)
-        assert counted.entered.wait(10)
+        assert counted.entered.wait(60)
         twin = two.submit(call, port, "POST", "/provision", ORDER, idempotency_key=KEY)
         counted.gate.set()
         assert twin.result().body == first.result().body

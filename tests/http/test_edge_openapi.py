@@ -22,7 +22,7 @@ from holdfast.http.limits import RateLimits, RateRule, by_client
 from holdfast.policy import RateLimit
 from holdfast.store import Store
 
-from .edge_servers import served
+from .edge_servers import TIMEOUT_S, served
 
 
 class Line(BaseModel):
@@ -96,7 +96,7 @@ def test_nothing_that_can_be_generated_is_answered_with_a_5xx(
     )
     @given(operation.as_strategy(generation_mode=mode))
     def ask(case: Any) -> None:
-        reply = case.call(base_url=address)
+        reply = case.call(base_url=address, timeout=TIMEOUT_S)
         statuses.add(reply.status_code)
         assert reply.status_code < 500
         assert reply.headers["x-request-id"]
@@ -117,7 +117,8 @@ def test_nothing_that_can_be_generated_is_answered_with_a_5xx(
 
 def test_a_repeated_key_is_refused_with_the_first_refusal(address: str) -> None:
     def ask() -> httpx.Response:
-        return httpx.post(f"{address}/orders", json=279412314, headers={"idempotency-key": "repeated"})
+        headers = {"idempotency-key": "repeated"}
+        return httpx.post(f"{address}/orders", json=279412314, headers=headers, timeout=TIMEOUT_S)
 
     first, second = ask(), ask()
     assert first.status_code == second.status_code == 400

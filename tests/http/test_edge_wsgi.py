@@ -81,10 +81,10 @@ def test_what_goes_wrong_is_told_in_the_dialect(
 @both
 def test_the_context_and_the_deadline_are_those_of_the_request(ports: dict[str, int], where: str) -> None:
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
-    headers = {"x_request_id": "r-2", "traceparent": f"00-{trace}-00f067aa0ba902b7-01", "x_deadline_ms": "5000"}
+    headers = {"x_request_id": "r-2", "traceparent": f"00-{trace}-00f067aa0ba902b7-01", "x_deadline_ms": "60000"}
     known = call(ports[where], "GET", "/context", **headers).json()
     assert (known["request_id"], known["trace_id"], known["endpoint"]) == ("r-2", trace, "GET /context")
-    assert 0 < known["left_s"] <= 5
+    assert 0 < known["left_s"] <= 60
     assert call(ports[where], "GET", "/context").json()["left_s"] == 1e9
 
 
@@ -113,6 +113,8 @@ def test_a_body_that_drips_is_cut(ports: dict[str, int], where: str) -> None:
                     break
             except TimeoutError:
                 continue
+            except ConnectionError:
+                break  # it was cut while we went on; what it said before can still be read
         connection.settimeout(TIMEOUT_S)
         reply = read(connection)
     assert reply is not None
@@ -156,7 +158,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def test_keys_limits_health_and_idempotency_work_without_an_event_loop(store: Store) -> None:
     keys = ApiKeys(store)
-    limits = RateLimits(RateRule(name="client", rate=RateLimit.per_minute(4), by=by_client), store=store)
+    limits = RateLimits(RateRule(name="client", rate=RateLimit(count=4, per_s=3_600), by=by_client), store=store)
     health = Health({"store": store_check(store)})
     edge = WsgiEdge(
         flask_app(),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,8 +20,11 @@ from holdfast.http import sync_door
 from holdfast.http.client import ANYWHERE, HttpClient, Reply
 from holdfast.policy import Backoff, Retry, within
 from holdfast.testing import instant
+from holdfast.testing.exchange import Exchange
+from holdfast.testing.processes import wait_until
 from holdfast.testing.upstream import BadUpstream
 
+PATIENCE_S = 60.0
 READS = Link("script → upstream", retry=Retry(attempts=3, backoff=Backoff.constant(1)))
 WRITES = Link("script → upstream", retry=Retry(attempts=3, backoff=Backoff.constant(1)), writes=True)
 
@@ -31,8 +35,12 @@ def upstream() -> Iterator[BadUpstream]:
         yield running
 
 
-def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "holdfast-http"]
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """Tells which threads the clients of this test have, whoever else in this process has one."""
+    monkeypatch.setattr(sync_door, "_door", None)
+    before = set(threading.enumerate())
+    return lambda: [one.name for one in threading.enumerate() if one.name == "holdfast-http" and one not in before]
 
 
 def test_a_script_needs_no_event_loop(upstream: BadUpstream) -> None:
@@ -43,14 +51,14 @@ def test_a_script_needs_no_event_loop(upstream: BadUpstream) -> None:
 
 def test_the_callers_world_deadline_and_key_hold_inside(upstream: BadUpstream) -> None:
     upstream.script("orders", "status_429_seconds", "echo")
-    with HttpClient(reach=ANYWHERE).sync as client, within(50), instant() as time:
+    with HttpClient(reach=ANYWHERE).sync as client, instant() as time, within(50):
         told = client.call(WRITES, "POST", upstream.url("orders"), key="order:7", read=Reply.json)["headers"]
     assert time.waits_s == [7]
     assert told["idempotency-key"] == "order:7"
-    assert 42_000 < int(told["x-deadline-ms"]) < 43_100
+    assert 42_900 < int(told["x-deadline-ms"]) <= 43_000
 
 
-def test_one_thread_serves_all_and_ends_with_the_last(upstream: BadUpstream) -> None:
+def test_one_thread_serves_all_and_ends_with_the_last(upstream: BadUpstream, threads: Callable[[], list[str]]) -> None:
     first, second = HttpClient(reach=ANYWHERE).sync, HttpClient(reach=ANYWHERE).sync
     assert threads() == []
     with first, second, ThreadPoolExecutor(8) as pool:
@@ -99,26 +107,25 @@ def test_too_many_calls_at_once_wait_no_longer_than_they_have_time(
     upstream: BadUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sync_door, "CALLS_MAX", 1)
+    monkeypatch.setattr(sync_door, "_door", None)  # one that is made anew, with so few places
+    go_on = threading.Event()
+
+    async def late(exchange: Exchange) -> None:
+        await asyncio.to_thread(go_on.wait, PATIENCE_S)
+        await exchange.reply(b"{}")
+
+    url = upstream.behave("late", late)
     with HttpClient(reach=ANYWHERE).sync as client, ThreadPoolExecutor(1) as pool:
-
-        def hang() -> str:
-            with within(1), pytest.raises(Failure) as caught:
-                client.send("GET", upstream.url("hang_at_header"))
-            return caught.value.code
-
-        hanging = pool.submit(hang)
-        sync_door_wait(upstream)
-        with within(0.05), pytest.raises(Failure) as caught:
-            client.send("GET", upstream.url("ok"))
+        try:
+            hanging = pool.submit(client.send, "GET", url)
+            wait_until(lambda: bool(upstream.asked), within_s=PATIENCE_S, what="the request arrived")
+            with within(0.05), pytest.raises(Failure) as caught:
+                client.send("GET", upstream.url("ok"))
+        finally:
+            go_on.set()
         assert caught.value.code == "CONCURRENCY_EXCEEDED"
-        assert hanging.result() == "NETWORK_TIMEOUT"
+        assert hanging.result().ok
         assert client.send("GET", upstream.url("ok")).ok
-
-
-def sync_door_wait(upstream: BadUpstream) -> None:
-    from holdfast.testing.processes import wait_until
-
-    wait_until(lambda: bool(upstream.asked), within_s=5, what="the request arrived")
 
 
 def test_a_read_function_cannot_wait_for_the_loop_it_runs_in(upstream: BadUpstream) -> None:
@@ -145,11 +152,14 @@ def test_a_forked_child_has_connections_of_its_own(upstream: BadUpstream) -> Non
 
 def test_a_program_that_forgets_to_close_ends_quietly(upstream: BadUpstream) -> None:
     program = (
+        # In this mode asyncio tells of every step that took a tenth of a second; that is for the machine to say.
+        "import logging\n"
+        "logging.getLogger('asyncio').addFilter(lambda record: not record.getMessage().startswith('Executing '))\n"
         "from holdfast.http.client import HttpClient, ANYWHERE\n"
         f"client = HttpClient(reach=ANYWHERE).sync\nprint(client.send('GET', {upstream.url('ok')!r}).status)\n"
     )
     ended = subprocess.run(
         [sys.executable, "-W", "error", "-X", "dev", "-c", program],
-        capture_output=True, text=True, check=False, timeout=30,
+        capture_output=True, text=True, check=False, timeout=100,
     )  # fmt: skip
     assert (ended.stdout, ended.stderr, ended.returncode) == ("200\n", "", 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,6 +22,10 @@ from holdfast.testing.processes import wait_until
 from holdfast.testing.upstream import BadUpstream
 from holdfast.worker import Jobs, Worker
 
+from .stepped_loop import here, run
+
+PATIENCE_S = 60.0
+"""For whatever is answered: as long as this machine takes."""
 SECRET = Secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 
 
@@ -34,7 +39,7 @@ def reach(*urls: str) -> Reach:
     return Reach(allowed=frozenset(url.partition("://")[2].partition("/")[0] for url in urls))
 
 
-def request(url: str, *, timeout_s: float = 5.0, headers: tuple[tuple[str, str], ...] = ()) -> Outgoing:
+def request(url: str, *, timeout_s: float = PATIENCE_S, headers: tuple[tuple[str, str], ...] = ()) -> Outgoing:
     return Outgoing(url=url, headers=headers, body=b'{"order":7}', timeout_s=timeout_s)
 
 
@@ -55,9 +60,14 @@ async def failing(awaited: Any) -> Failure:
     return caught.value
 
 
+async def ended(task: asyncio.Task[Any]) -> None:
+    """Wait until it has, while the loop's clock stands still."""
+    await asyncio.to_thread(wait_until, task.done, within_s=PATIENCE_S, what="it ended")
+
+
 async def test_what_is_posted_arrives_and_nothing_else_does(upstream: BadUpstream) -> None:
     headers = (("Content-Type", "application/json"), ("webhook-id", "evt_1"))
-    with within(3), enriched(trace_id="1" * 32, span_id="2" * 16):
+    with within(PATIENCE_S), enriched(trace_id="1" * 32, span_id="2" * 16):
         reply = await sent(upstream.answer("taken", b"no, thanks", status=422, x_a="b"), headers=headers)
     assert (reply.status, reply.headers["X-A"], reply.body) == (422, "b", b"no, thanks")
     asked = upstream.asked[-1]
@@ -71,13 +81,16 @@ async def test_what_is_posted_arrives_and_nothing_else_does(upstream: BadUpstrea
     }
 
 
-async def test_connections_are_used_again_and_closed_in_the_end(upstream: BadUpstream) -> None:
-    url = upstream.url("ok")
-    sender = WebhookSender(reach=reach(url), connections_max=3)
-    await asyncio.gather(*(sender(request(url)) for _ in range(30)))
-    assert upstream.open_connections == 3
-    await sender.close()
-    await asyncio.to_thread(wait_until, lambda: not upstream.open_connections, within_s=5, what="it hung up")
+async def test_connections_are_used_again_and_closed_in_the_end() -> None:
+    with BadUpstream() as upstream:  # one that has no connections of other tests
+        url = upstream.url("ok")
+        sender = WebhookSender(reach=reach(url), connections_max=3)
+        await asyncio.gather(*(sender(request(url)) for _ in range(30)))
+        assert upstream.open_connections == 3
+        await sender.close()
+        await asyncio.to_thread(
+            wait_until, lambda: not upstream.open_connections, within_s=PATIENCE_S, what="it hung up"
+        )
 
 
 async def test_our_own_network_is_out_of_reach(upstream: BadUpstream) -> None:
@@ -117,14 +130,40 @@ async def test_a_redirect_is_an_answer_like_any_other(upstream: BadUpstream) -> 
 
 @pytest.mark.parametrize(
     "name",
-    ["endless_chunked", "endless_unframed", "huge_length", "hang_in_body", "reset_in_body", "truncated", "gzip_bomb"],
+    ["endless_chunked", "endless_unframed", "huge_length", "reset_in_body", "truncated", "gzip_bomb"],
 )
 async def test_the_status_counts_whatever_becomes_of_the_body(upstream: BadUpstream, name: str) -> None:
     began_s = REAL.monotonic_s()
-    reply = await sent(upstream.url(name), timeout_s=1.0, times=2)
+    reply = await sent(upstream.url(name), timeout_s=PATIENCE_S, times=2)
     assert reply.status == 200
     assert len(reply.body) <= 200
-    assert REAL.monotonic_s() - began_s < 2 * 1.1
+    assert REAL.monotonic_s() - began_s < PATIENCE_S  # nobody waits for the rest
+
+
+def test_the_status_counts_although_the_body_hangs(upstream: BadUpstream) -> None:
+    written = threading.Semaphore(0)
+
+    async def stop_in_body(exchange: Exchange) -> None:
+        await exchange.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+        written.release()
+        await exchange.hang()
+
+    url = upstream.behave("stops", stop_in_body)
+
+    async def wait() -> Reply:
+        loop = here()
+        sending = asyncio.create_task(sent(url, timeout_s=1.0, times=2))
+        for _ in range(2):
+            assert not sending.done()
+            assert await asyncio.to_thread(written.acquire, timeout=PATIENCE_S)
+            await loop.settle()
+            for _ in range(11):
+                await loop.advance(0.1)
+        await ended(sending)
+        return await sending
+
+    reply = run(wait())
+    assert (reply.status, reply.body) == (200, b"{")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +180,9 @@ async def test_the_status_counts_whatever_becomes_of_the_body(upstream: BadUpstr
     ],
 )
 async def test_the_lack_of_a_status_is_a_failure_of_the_catalog(upstream: BadUpstream, name: str, code: str) -> None:
-    assert (await failing(sent(upstream.url(name), timeout_s=0.4))).code == code
+    # Only what never says a word may run out of time, however slow this machine is.
+    timeout_s = 0.4 if code == "NETWORK_TIMEOUT" else PATIENCE_S
+    assert (await failing(sent(upstream.url(name), timeout_s=timeout_s))).code == code
 
 
 async def test_no_connection_is_a_failure_of_the_catalog(upstream: BadUpstream) -> None:
@@ -152,18 +193,30 @@ async def test_no_connection_is_a_failure_of_the_catalog(upstream: BadUpstream) 
         upstream.silent_tls_url(): "NETWORK_TIMEOUT",
     }
     for url, code in codes.items():
-        failure = await failing(sent(f"{url}?token=hush", timeout_s=0.3))
+        timeout_s = 0.3 if code == "NETWORK_TIMEOUT" else PATIENCE_S
+        failure = await failing(sent(f"{url}?token=hush", timeout_s=timeout_s))
         assert failure.code == code
         assert "hush" not in f"{failure.technical} {failure!r} {failure.__cause__!r} {failure.details}"
 
 
 @pytest.mark.parametrize("timeout_s", [0.3, 1.2])
-async def test_an_exchange_takes_no_longer_than_its_endpoint_allows(upstream: BadUpstream, timeout_s: float) -> None:
-    began_s = REAL.monotonic_s()
-    failure = await failing(sent(upstream.url("hang_at_header"), timeout_s=timeout_s))
-    took_s = REAL.monotonic_s() - began_s
+def test_an_exchange_takes_no_longer_than_its_endpoint_allows(upstream: BadUpstream, timeout_s: float) -> None:
+    upstream.asked.clear()
+
+    async def wait() -> Failure:
+        loop = here()
+        sending = asyncio.create_task(failing(sent(upstream.url("hang_at_header"), timeout_s=timeout_s)))
+        arrived = lambda: bool(upstream.asked)  # noqa: E731
+        await asyncio.to_thread(wait_until, arrived, within_s=PATIENCE_S, what="the request arrived")
+        await loop.settle()
+        await loop.advance(timeout_s * 0.99)
+        assert not sending.done()
+        await loop.advance(timeout_s * 0.11 + 0.05)
+        await ended(sending)
+        return await sending
+
+    failure = run(wait())
     assert (failure.code, failure.details["phase"]) == ("NETWORK_TIMEOUT", "total")
-    assert timeout_s * 0.99 <= took_s < timeout_s * 1.1 + 0.05
 
 
 async def test_a_reply_that_nobody_asked_for_is_given_to_nobody(upstream: BadUpstream) -> None:
@@ -185,7 +238,7 @@ def test_each_loop_has_connections_of_its_own_that_end_with_it(upstream: BadUpst
     for _ in range(2):
         assert asyncio.run(use()) == 200
     gc.collect()  # a leak would warn, and a warning is an error
-    wait_until(lambda: not upstream.open_connections, within_s=5, what="it hung up")
+    wait_until(lambda: not upstream.open_connections, within_s=PATIENCE_S, what="it hung up")
 
 
 async def test_it_goes_on_when_somebody_cancels_whatever_runs(upstream: BadUpstream) -> None:
@@ -209,11 +262,12 @@ def test_a_worker_delivers_through_it_and_a_refused_address_is_final(store: Stor
     inward = deliveries.endpoints.add("http://127.0.0.1:1/", event_types=["order.*"])
     events = deliveries.publish_many([NewEvent("order.paid", {"order": number}) for number in range(50)])
     sender = WebhookSender(reach=reach(good.url))
-    worker = Worker(store, deliveries.handlers(sender), queues=[deliveries.queue()])
+    # A long lease: nothing is sent twice because this process stood still for a while.
+    worker = Worker(store, deliveries.handlers(sender), queues=[deliveries.queue()], lease_s=PATIENCE_S)
     worker.start()
     try:
         states = lambda: [one.state for event in events for one in deliveries.history(event.id).deliveries]  # noqa: E731
-        wait_until(lambda: set(states()) <= {"complete", "failed"}, within_s=20, what="every delivery ended")
+        wait_until(lambda: set(states()) <= {"complete", "failed"}, within_s=90, what="every delivery ended")
     finally:
         worker.stop()
         worker.join()

@@ -21,7 +21,7 @@ __all__ = ["COMMIT", "FaultProxy", "ProxyFaults"]
 
 T = TypeVar("T")
 
-CALL_S_MAX = 10.0
+CALL_S_MAX = 60.0
 
 
 class FaultProxy:

@@ -34,7 +34,7 @@ __all__ = ["BEHAVIOURS", "Asked", "BadUpstream", "Exchange"]
 
 T = TypeVar("T")
 
-CALL_S_MAX = 10.0
+CALL_S_MAX = 60.0
 ASKED_KEPT_MAX = 1_000
 FILLERS = 3
 TURNS = 4
