@@ -205,7 +205,8 @@ def test_the_deepest_text_is_refused_and_does_not_end_the_process(text: str) -> 
 def test_hostile_text_is_refused_in_linear_time(text: str) -> None:
     started_s = time.process_time()
     assert reason(text) in {"too_deep", "syntax"}
-    assert time.process_time() - started_s < 2
+    # Seconds that the host took away may count as ours; in squared time it would be hours.
+    assert time.process_time() - started_s < 20
 
 
 def test_a_refusal_can_cross_processes() -> None:

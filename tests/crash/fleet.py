@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.testing.processes import Child, wait_until
 
 PROGRAMS = Path(__file__).parent / "programs"
-END_S = 20.0
+END_S = 60.0
 
 
 class Member:
@@ -31,6 +31,11 @@ class Member:
     @property
     def running(self) -> bool:
         return self.child.running()
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether it ended by SIGKILL, its own or another's."""
+        return self.child._process.poll() == -signal.SIGKILL
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, unless the process has ended: then its id may be someone else's."""

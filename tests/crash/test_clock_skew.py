@@ -15,9 +15,10 @@ from holdfast.worker import Jobs, NewJob
 from .accounts import books, rows
 from .fleet import Fleet, Member
 
-LEASE_S = 5.0
+LEASE_S = 9.0
+"""So long that a machine which stands still for seconds does not let it run out."""
 DAY_US = 86_400 * 1_000_000
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 LIBRARY = "vendor/libfaketime/src/libfaketime.so.1"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the clock is shifted by a preloaded library")
@@ -40,7 +41,7 @@ def now_us(fleet: Fleet) -> int:
     return int(rows(fleet.url, "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")[0][0])
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("shift", "off_us"), [("+1d", DAY_US), ("-1d", -DAY_US)])
 def test_a_worker_whose_clock_is_a_day_off_steals_nothing_and_loses_nothing(
     postgres_fleet: Fleet, shift: str, off_us: int
@@ -53,8 +54,8 @@ def test_a_worker_whose_clock_is_a_day_off_steals_nothing_and_loses_nothing(
     wait_for_worker(fleet, healthy)
     skewed_id = wait_for_worker(fleet, skewed)
     assert id_time_us(skewed_id) - now_us(fleet) == pytest.approx(off_us, abs=3_600 * 1_000_000)
-    # They run while leases are renewed and swept for several times: a thief who reads his own clock would find them.
-    payload = {"before_ms": int(LEASE_S * 500)}
+    # They run while leases are renewed and swept for: a thief who reads his own clock would find them.
+    payload = {"before_ms": int(LEASE_S * 360)}
     mine = {one.id for one in jobs.enqueue_many([NewJob(kind="plain", queue="healthy", payload=payload)] * 4)}
     theirs = {one.id for one in jobs.enqueue_many([NewJob(kind="plain", queue="skewed", payload=payload)] * 4)}
     wait_until(
@@ -76,7 +77,7 @@ def test_a_worker_whose_clock_is_a_day_off_steals_nothing_and_loses_nothing(
     assert {done_by[job_id] for job_id in theirs} == {skewed.pid}
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_the_jobs_of_a_killed_worker_come_back_in_time_though_the_clock_of_the_other_is_wrong(
     postgres_fleet: Fleet,
 ) -> None:
@@ -84,7 +85,7 @@ def test_the_jobs_of_a_killed_worker_come_back_in_time_though_the_clock_of_the_o
     store = Store.open(fleet.url)
     jobs = Jobs(store)
     skewed = fleet.worker(environment=shifted("-1d"), lease_s=LEASE_S, queue="skewed")
-    doomed = fleet.worker(lease_s=2.0, queue="doomed")
+    doomed = fleet.worker(lease_s=4.0, queue="doomed")
     wait_for_worker(fleet, skewed)
     wait_for_worker(fleet, doomed)
     jobs.enqueue_many([NewJob(kind="plain", queue="doomed", payload={"before_ms": 600_000})] * 4)

@@ -20,8 +20,9 @@ from .fleet import Fleet
 LEASE_S = 2.0
 COUNT = 300
 BACKLOG = 1_000
-WITHIN_S = 40.0
+WITHIN_S = 90.0
 RATE_OVER = 150
+UNSETTLED = "state IN ('queued', 'processing')"
 
 
 @pytest.fixture
@@ -39,17 +40,29 @@ def finished(url: str) -> int:
 
 
 def rate(url: str) -> float:
-    """Jobs finished in a second, measured over the next few hundred.
+    """Jobs finished in a second, measured over the next few hundred, or over those that are left.
 
     Raises:
         TimeoutError: they stay out, as they do with peers that do not find the new primary.
     """
     before, started_s = finished(url), REAL.monotonic_s()
-    wait_until(lambda: finished(url) >= before + RATE_OVER, within_s=WITHIN_S, what=f"{RATE_OVER} jobs are finished")
+    (left,) = rows(url, f"SELECT count(*) FROM job WHERE {UNSETTLED}")[0]
+    over = min(RATE_OVER, left)
+    wait_until(lambda: finished(url) >= before + over, within_s=WITHIN_S, what=f"{over} jobs are finished")
     return (finished(url) - before) / (REAL.monotonic_s() - started_s)
 
 
-@pytest.mark.timeout(118)
+def enqueued_late(url: str) -> str:
+    store = Store.open(url)
+    jobs = Jobs(store)
+    try:
+        return jobs.enqueue("plain").id
+    finally:
+        jobs.close()
+        store.close()
+
+
+@pytest.mark.timeout(400)
 def test_workers_and_enqueuers_follow_a_failover_and_nothing_acknowledged_is_lost(
     pair: tuple[PostgresServer, PostgresServer], tmp_path: Path
 ) -> None:
@@ -73,6 +86,8 @@ def test_workers_and_enqueuers_follow_a_failover_and_nothing_acknowledged_is_los
         primary.kill()
         standby.promote()
         before, started_s = finished(url), REAL.monotonic_s()
+        # One more, should the others have been done while this process stood still.
+        late = enqueued_late(url)
         wait_until(lambda: finished(url) > before, within_s=WITHIN_S, what="they work on the new primary")
         first_s = REAL.monotonic_s() - started_s
         rate_after = rate(url)
@@ -80,7 +95,7 @@ def test_workers_and_enqueuers_follow_a_failover_and_nothing_acknowledged_is_los
             f"before {rate_before:.0f}/s, first job {first_s:.2f} s after the promotion, then {rate_after:.0f}/s\n"
         )
         enqueuer.wait(WITHIN_S)
-        unsettled = "SELECT 1 FROM job WHERE state IN ('queued', 'processing') LIMIT 1"
+        unsettled = f"SELECT 1 FROM job WHERE {UNSETTLED} LIMIT 1"
         wait_until(lambda: not rows(url, unsettled), within_s=WITHIN_S, what="everything is settled")
         assert [worker.running for worker in workers] == [True, True]
         fleet.stop_workers()
@@ -91,6 +106,6 @@ def test_workers_and_enqueuers_follow_a_failover_and_nothing_acknowledged_is_los
     assert kept.complaints() == []
     assert [account.id for account in kept.in_state("failed")] == []
     assert set(fleet.acknowledged_ids()) == set(range(COUNT))
-    assert backlog | set(fleet.acknowledged_ids().values()) <= set(kept.accounts)
+    assert backlog | {late} | set(fleet.acknowledged_ids().values()) <= set(kept.accounts)
     assert {a.id: a.effects for a in kept.accounts.values() if a.kind == "once" and a.effects != 1} == {}
     assert [account.id for account in kept.accounts.values() if account.effects < 1] == []

@@ -18,11 +18,12 @@ from .accounts import books, rows
 from .fleet import Fleet, Member
 
 LEASE_S = 1.5
-MUTE_LEASE_S = 3.0
-"""Long enough that two jobs are certainly claimed before it runs out unrenewed."""
+MUTE_LEASE_S = 5.0
+MUTE_WORK_S = 2.2 * MUTE_LEASE_S
+"""Longer than the lease, also when this process stands still for as long before it stops the renewals."""
 # Transactions, and the claims and settlements that are one statement and commit by themselves.
 WRITES = COMMIT + r"|\A(?:UPDATE job|WITH done AS)"
-WITHIN_S = 40.0
+WITHIN_S = 90.0
 RENEWAL = r"UPDATE worker SET seen_us"
 UNSETTLED = "SELECT 1 FROM job WHERE state IN ('queued', 'processing') LIMIT 1"
 HELD = "SELECT count(*) FROM job WHERE state = 'processing'"
@@ -60,7 +61,7 @@ def wait_settled(fleet: Fleet) -> None:
     wait_until(lambda: not rows(fleet.url, UNSETTLED), within_s=WITHIN_S, what="everything is settled")
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(400)
 def test_lost_replies_to_commits_neither_lose_nor_double_anything(
     postgres_fleet: Fleet, proxy: FaultProxy, jobs: Jobs, chance: random.Random
 ) -> None:
@@ -91,7 +92,7 @@ def test_lost_replies_to_commits_neither_lose_nor_double_anything(
     assert kept.verbs["reclaimed"] == 0
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(400)
 def test_jobs_whose_claim_was_never_answered_are_given_back_by_the_worker_itself(
     postgres_fleet: Fleet, proxy: FaultProxy, jobs: Jobs
 ) -> None:
@@ -112,7 +113,7 @@ def test_jobs_whose_claim_was_never_answered_are_given_back_by_the_worker_itself
     assert {account.effects for account in kept.accounts.values()} == {1}
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(400)
 def test_connections_that_are_reset_again_and_again_cost_time_and_nothing_else(
     postgres_fleet: Fleet, proxy: FaultProxy, jobs: Jobs, chance: random.Random
 ) -> None:
@@ -135,31 +136,32 @@ def test_connections_that_are_reset_again_and_again_cost_time_and_nothing_else(
     assert [account.id for account in kept.accounts.values() if account.effects < 1] == []
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(400)
 def test_a_worker_that_cannot_renew_its_lease_stops_by_itself_and_returns_under_a_new_name(
     postgres_fleet: Fleet, proxy: FaultProxy, jobs: Jobs
 ) -> None:
     fleet = postgres_fleet
     mute = fleet.worker(through(proxy, fleet), lease_s=MUTE_LEASE_S, concurrency=4)
     mute_id = wait_for_worker(fleet, mute)
+    long = jobs.enqueue_many([NewJob(kind="plain", payload={"first_ms": int(MUTE_WORK_S * 1_000)})] * 2)
+    wait_until(lambda: rows(fleet.url, HELD) == [(2,)], within_s=WITHIN_S, what="it holds them")
     # Everything works but the renewals: only the worker itself can know that it has to stop.
     proxy.set(lose_request=RENEWAL)
-    long = jobs.enqueue_many([NewJob(kind="plain", payload={"before_ms": int(MUTE_LEASE_S * 1_100)})] * 2)
-    wait_until(lambda: rows(fleet.url, HELD) == [(2,)], within_s=WITHIN_S, what="it holds them")
-    (until_us,) = rows(fleet.url, f"SELECT lease_until_us FROM worker WHERE id = '{mute_id}'")[0]
-    healthy = fleet.worker(lease_s=10, concurrency=8)
-    wait_until(
-        lambda: not rows(fleet.url, f"SELECT 1 FROM worker WHERE id = '{mute_id}'"),
-        within_s=WITHIN_S,
-        what="the mute worker is swept away",
-    )
+    healthy = fleet.worker(lease_s=20, concurrency=8)
+    until_us = 0
+
+    def swept_away() -> bool:
+        nonlocal until_us
+        lease = rows(fleet.url, f"SELECT lease_until_us FROM worker WHERE id = '{mute_id}'")
+        until_us = lease[0][0] if lease else until_us
+        return not lease
+
+    wait_until(swept_away, within_s=WITHIN_S, what="the mute worker is swept away")
     jobs.enqueue_many([NewJob(kind="plain")] * 20)
     wait_settled(fleet)
-    # It may sweep, which the database's clock decides, but no longer claim or settle.
-    told = f"SELECT verb FROM journal WHERE worker = '{mute_id}' AND at_us > {until_us} AND verb <> 'reclaimed'"
-    late = rows(fleet.url, told)
+    ended = f"SELECT count(*) FROM effect WHERE process = {mute.pid}"
+    wait_until(lambda: rows(fleet.url, ended) == [(2,)], within_s=WITHIN_S, what="its handlers have ended, too late")
     done_by = dict(rows(fleet.url, "SELECT job_id, process FROM effect ORDER BY attempt"))
-    assert late == []
     assert {done_by[one.id] for one in long} == {healthy.pid}
 
     proxy.heal()
@@ -169,12 +171,15 @@ def test_a_worker_that_cannot_renew_its_lease_stops_by_itself_and_returns_under_
     assert mute.running
     assert wait_for_worker(fleet, mute) != mute_id
     fleet.stop_workers()
+    # It may sweep, which the database's clock decides, but no longer claim or settle.
+    told = f"SELECT verb FROM journal WHERE worker = '{mute_id}' AND at_us > {until_us} AND verb <> 'reclaimed'"
+    assert rows(fleet.url, told) == []
     kept = books(fleet.url)
     assert kept.complaints() == []
     assert len(kept.in_state("complete")) == 42
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(400)
 def test_a_worker_that_was_cut_off_for_longer_than_its_lease_settles_nothing_stale(
     postgres_fleet: Fleet, proxy: FaultProxy, jobs: Jobs
 ) -> None:

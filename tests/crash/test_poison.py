@@ -13,10 +13,10 @@ from .fleet import Fleet
 
 LEASE_S = 1.5
 INNOCENT = 25
-WITHIN_S = 60.0
+WITHIN_S = 120.0
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_a_job_that_kills_its_worker_ends_as_a_dead_letter_and_takes_no_other_along(fleet: Fleet) -> None:
     store = Store.open(fleet.url)
     jobs = Jobs(store)
@@ -24,19 +24,17 @@ def test_a_job_that_kills_its_worker_ends_as_a_dead_letter_and_takes_no_other_al
     jobs.enqueue_many(work)
     poison = jobs.enqueue("poison").id
     jobs.enqueue_many(work)
-    killed = 0
 
     def settled() -> bool:
-        nonlocal killed
         # Whoever looks after processes starts a new one for each that died.
         missing = 2 - len(fleet.workers())
         for _ in range(missing):
             fleet.worker(lease_s=LEASE_S, concurrency=6)
-        killed = len(fleet.members) - 2
         return not rows(fleet.url, "SELECT 1 FROM job WHERE state IN ('queued', 'processing') LIMIT 1")
 
     wait_until(settled, within_s=WITHIN_S, what="everything is complete or dead")
     fleet.stop_workers()
+    killed = sum(member.was_killed for member in fleet.members)
     jobs.close()
     store.close()
 

@@ -20,14 +20,20 @@ from holdfast.worker import Handlers, Job, JobLost, Jobs, NewJob, Worker, ledger
 
 from .accounts import books, make_effect_table, rows
 
-SOON = Retry(attempts=5, attempts_unknown=5, backoff=Backoff.listed(0.05))
+SOON = Retry(attempts=50, attempts_unknown=50, backoff=Backoff.listed(0.05))
 LEASE_US = 60_000_000
-WITHIN_S = 20.0
-# The first commit that claims a job takes a while, as one does that waits for a standby.
+WITHIN_S = 60.0
+AFTER_S = 1.0
+
+pytestmark = pytest.mark.timeout(300)
+
+# The first commit that claims a job waits until it is let through, as one does that waits for a standby.
 SLOW_COMMIT = """
 CREATE FUNCTION slow_commit() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  IF NEW.state = 'processing' AND NEW.token = 1 THEN PERFORM pg_sleep(2); END IF;
+  WHILE NEW.state = 'processing' AND NEW.token = 1 AND NOT EXISTS (SELECT 1 FROM let_through) LOOP
+    PERFORM pg_sleep(0.02);
+  END LOOP;
   RETURN NULL;
 END $$
 """
@@ -116,7 +122,7 @@ def test_the_jobs_of_a_dead_worker_do_not_trickle(store: Store, jobs: Jobs) -> N
         for job in claimed:
             wait_state(jobs, job.id, "complete")
     # One at a time, but not one in half a second, even on a busy machine.
-    assert REAL.monotonic_s() - started_s < count / 3
+    assert REAL.monotonic_s() - started_s < count / 2
 
 
 def test_a_sweeper_that_does_not_know_a_kind_does_not_end_its_jobs(store: Store, jobs: Jobs) -> None:
@@ -237,7 +243,8 @@ def test_a_worker_that_takes_its_own_lost_job_again_settles_the_new_attempt(stor
 
     with working(Worker(store, handlers, lease_s=1.0)):
         job_id = jobs.enqueue("work").id
-        wait_state(jobs, job_id, "processing")
+        # Or later, should it have stood still by itself.
+        wait_until(lambda: jobs.show(job_id)["state"] != "queued", within_s=WITHIN_S, what="it is claimed")
         # As if it had stood still: on the database's clock its lease is over.
         rows(str(store.address), "UPDATE worker SET lease_until_us = 0")
         assert jobs.wait(job_id, WITHIN_S) == "fresh"
@@ -266,7 +273,9 @@ def test_a_transaction_that_stands_still_does_not_keep_others_from_being_swept(
             )
             connection.rollback()
             wait_until(
-                lambda: len(rows(postgres_dsn, question)) == 4, within_s=WITHIN_S, what="this one has come back too"
+                lambda: {job_id for (job_id,) in rows(postgres_dsn, question)} == gone | {held.id},
+                within_s=WITHIN_S,
+                what="this one has come back too",
             )
     jobs.close()
 
@@ -274,6 +283,7 @@ def test_a_transaction_that_stands_still_does_not_keep_others_from_being_swept(
 def test_a_claim_that_comes_through_long_after_its_connection_was_lost_is_given_back(
     postgres_store: Store, postgres_dsn: str
 ) -> None:
+    rows(postgres_dsn, "CREATE TABLE let_through (moment INT)")
     rows(postgres_dsn, SLOW_COMMIT)
     rows(postgres_dsn, SLOW_TRIGGER)
     jobs = Jobs(postgres_store)
@@ -287,9 +297,11 @@ def test_a_claim_that_comes_through_long_after_its_connection_was_lost_is_given_
             wait_until(lambda: bool(rows(postgres_dsn, committing)), within_s=WITHIN_S, what="the claim commits")
             proxy.reset_connections()
             # The worker looks for what it may have claimed before there is anything to find.
-            wait_state(jobs, job_id, "processing")
+            REAL.sleep(AFTER_S)
+            rows(postgres_dsn, "INSERT INTO let_through VALUES (1)")
             wait_state(jobs, job_id, "complete")
         troubled.close()
+    assert "released" in [event["verb"] for event in jobs.history(job_id)]
     jobs.close()
 
 
@@ -314,7 +326,7 @@ def test_a_handler_whose_commit_was_not_answered_has_its_effect_once(postgres_st
 
         with working(Worker(postgres_store, handlers)):
             wait_state(jobs, jobs.enqueue("work").id, "complete")
-            wait_until(lambda: len(tries) == 2, within_s=WITHIN_S, what="it was repeated")
+            wait_until(lambda: len(tries) >= 2, within_s=WITHIN_S, what="it was repeated")
         troubled.close()
     jobs.close()
     assert rows(postgres_dsn, "SELECT count(*) FROM effect") == [(1,)]
@@ -336,7 +348,7 @@ def test_handlers_that_use_up_every_connection_do_not_cost_the_worker_its_lease(
     handlers.handle("work")(lambda job: store.atomic(hold))
     lease = "SELECT lease_until_us FROM worker"
     ended = "SELECT count(*) FROM journal WHERE verb IN ('finished', 'reclaimed')"
-    with working(Worker(store, handlers, lease_s=3.0)):
+    with working(Worker(store, handlers, lease_s=9.0)):
         jobs.enqueue_many([NewJob(kind="work")] * 6)
         for _ in range(4):
             assert inside.acquire(timeout=WITHIN_S)

@@ -133,7 +133,8 @@ def test_a_listener_that_raises_changes_nothing_and_is_reported(run: Any, monkey
     assert caught.value is error
     assert time.waits_s == [1, 1, 2]
     assert len(events) == 5  # those after the broken one are told all the same
-    assert [(found.exc_type, found.object) for found in reported] == [(ZeroDivisionError, broken)] * 5
+    # What others left behind may be reported in between.
+    assert [found.exc_type for found in reported if found.object is broken] == [ZeroDivisionError] * 5
 
 
 def test_a_listener_that_comes_later_hears_functions_that_were_guarded_before() -> None:

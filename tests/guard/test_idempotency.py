@@ -314,10 +314,10 @@ def test_a_zombie_can_neither_finish_nor_renew_nor_release(virtual_store: Store)
 
 def test_work_that_lost_its_key_is_refused_and_the_other_answer_stands(virtual_store: Store) -> None:
     with instant() as time:
-        keys = Keys(virtual_store, lease_s=10)
+        keys = Keys(virtual_store, lease_s=600)  # its real beats are far apart
 
         def slow(started: Started) -> Answer:
-            time.advance(11)
+            time.advance(601)
             keys.finish(begun(keys), MADE)
             return Answer(200, body=b"late")
 

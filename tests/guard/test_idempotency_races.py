@@ -27,7 +27,7 @@ from holdfast.testing.processes import Child, wait_until
 CALLERS = 100
 MADE = Answer(201, (("Content-Type", "text/plain"),), b"made \x00\xff", {"instanceId": "inst_7"})
 ASKED = {"operation": "make", "key": "k", "request_hash": request_hash(body="r")}
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Effects:
@@ -215,11 +215,14 @@ def test_nobody_waits_for_a_holder_that_is_committing(postgres_dsn: str) -> None
 
 HOLDER = """
 import sys, threading
+from holdfast.guard import heartbeat
 from holdfast.guard.idempotency import Answer, Keys
 from holdfast.store import Store
 url, lease_s, how = sys.argv[1:]
 store = Store.open(url)
 keys = Keys(store, lease_s=float(lease_s))
+if how == "idle":
+    heartbeat.BEATS_PER_LEASE = 60
 answer = Answer(201, (("Content-Type", "text/plain"),), b"made \\x00\\xff", {"instanceId": "inst_7"})
 
 def work(started):
@@ -264,7 +267,7 @@ def lease_left_us(store: Store) -> int:
 
 
 def test_a_killed_holder_frees_its_key_after_its_lease(store: Store, tmp_path: Path) -> None:
-    lease_s, keys = 3.0, Keys(store)
+    lease_s, keys = 30.0, Keys(store)
     with holder(store, tmp_path, "idle", lease_s=lease_s) as child:
         first = Keys(store).show(operation="make", key="k")
         assert first is not None
@@ -273,7 +276,7 @@ def test_a_killed_holder_frees_its_key_after_its_lease(store: Store, tmp_path: P
         assert isinstance(keys.begin(**ASKED), InProgress)
         assert 0 < lease_left_us(store) <= lease_s * 1_000_000
         # What is left of it passes.
-        store.atomic(lambda tx: tx._execute("UPDATE idempotency SET lease_until_us = lease_until_us - 3000000", {}))
+        store.atomic(lambda tx: tx._execute("UPDATE idempotency SET lease_until_us = lease_until_us - 30000000", {}))
         assert isinstance(keys.begin(**ASKED), Started)
 
 

@@ -120,7 +120,7 @@ async def fetch() -> int:
     return 1
 
 
-@pytest.mark.parametrize("options", [{}, {"timeout_s": 5}], ids=["plain", "in a thread"])
+@pytest.mark.parametrize("options", [{}, {"timeout_s": 60}], ids=["plain", "in a thread"])
 def test_a_lambda_that_hands_out_a_coroutine_is_refused_with_the_reason(options: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="returned a coroutine, so nothing of it was guarded"):
         Link("a", **options).call(lambda: fetch())

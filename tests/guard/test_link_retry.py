@@ -296,7 +296,7 @@ def test_a_condition_that_raises_does_not_hide_the_failure(form: Form, monkeypat
         form(Link("a", retry=Retry(when=lambda failure: 1 / 0 > 0)), Script(error))
     assert caught.value is error
     assert stamp_of(error).reason is Stop.CONDITION_UNMET
-    assert shown == [ZeroDivisionError]
+    assert shown.count(ZeroDivisionError) == 1  # what others left behind may be shown in between
 
 
 def test_the_classifier_of_the_link_decides_what_an_exception_is(form: Form) -> None:

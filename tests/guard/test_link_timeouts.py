@@ -48,7 +48,7 @@ def test_an_attempt_is_left_behind_at_its_time_limit_and_repeated(release: threa
 
 
 def test_the_total_cuts_an_attempt_off_that_has_no_limit_of_its_own(release: threading.Event) -> None:
-    with pytest.raises(TimeoutError) as caught:
+    with instant(), pytest.raises(TimeoutError) as caught:
         Link("a", total_s=SHORT_S, retry=ONCE_MORE).call(release.wait)
     assert stamp_of(caught.value).reason is Stop.DEADLINE_TOO_NEAR
 

@@ -18,6 +18,7 @@ from holdfast.guard import timed
 from holdfast.guard.timed import Crowded, call_within
 from holdfast.lifecycle import BreakerState
 from holdfast.testing import instant
+from holdfast.testing.processes import wait_until
 
 SHORT_S = 0.01
 
@@ -40,6 +41,7 @@ class Hung:
 
 @pytest.fixture
 def hung() -> Any:
+    wait_until(lambda: timed._left_behind == 0, within_s=60, what="what earlier tests left behind has ended")
     found = Hung()
     yield found
     found.let_go()

@@ -47,6 +47,7 @@ def tables(store: Store) -> set[str]:
         return {name for (name,) in execute(catalog.replace("%", "%%" if "pg_" in catalog else "%"), {}).fetchall()}
 
 
+@pytest.mark.timeout(300)
 def test_ten_processes_that_start_at_once_migrate_once(empty_url: str) -> None:
     children = [
         subprocess.Popen(
@@ -62,7 +63,7 @@ def test_ten_processes_that_start_at_once_migrate_once(empty_url: str) -> None:
         assert child.stdin is not None
         child.stdin.close()
         child.stdin = None
-    answers = [child.communicate(timeout=100) for child in children]
+    answers = [child.communicate(timeout=250) for child in children]
     assert [child.returncode for child in children] == [0] * PROCESSES, [error for _, error in answers]
     assert sorted(told.strip() for told, _ in answers) == [""] * (PROCESSES - 1) + [" ".join(SHIPPED)]
     store = Store.open(empty_url)

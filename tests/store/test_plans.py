@@ -57,6 +57,7 @@ LOOK_UPS = {
 """Each statement, and the indexes by which it may find what it needs."""
 
 LARGE = {"job", "journal", "webhook_event", "webhook_delivery", "idempotency"}
+SMALL = {"worker", "queue", "breaker", "webhook_endpoint", "webhook_secret", "webhook_sequence"}
 WORKER = "w-1"
 BATCH = 300
 EXPLAINED_MAX = 5
@@ -265,7 +266,7 @@ def fresh(postgres_dsn: str) -> Iterator[Store]:
     """A database that no planner has seen yet, and that none will look at by itself."""
     store = Store.open(postgres_dsn)
     with store.database.script(
-        [f"ALTER TABLE {table} SET (autovacuum_enabled = off)" for table in sorted(LARGE | {"worker"})]
+        [f"ALTER TABLE {table} SET (autovacuum_enabled = off)" for table in sorted(LARGE | SMALL)]
     ):
         pass
     yield store

@@ -136,7 +136,7 @@ def test_when_every_pooled_connection_is_lost_the_next_call_still_succeeds(behin
 
     def at_once(tx: Tx) -> None:
         tx.now_us()
-        together.wait(30)
+        together.wait(60)
 
     threads = [threading.Thread(target=behind.atomic, args=(at_once,)) for _ in range(8)]
     for thread in threads:
@@ -159,7 +159,7 @@ def test_a_conflict_between_transactions_is_tried_again(direct: Store) -> None:
         tx._execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", {})
         seen = tx.rows("queue.registered", most=99)
         if runs.count(mine) == 1:
-            both.wait(30)
+            both.wait(60)
         tx.run("queue.register", name=f"{mine} saw {len(seen)}")
 
     pairs = [("a", "b"), ("b", "a")]
@@ -168,7 +168,8 @@ def test_a_conflict_between_transactions_is_tried_again(direct: Store) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(runs) == 3
+    # More often, should the other have been rolled back while the first stood still in the middle of its commit.
+    assert len(runs) >= 3
     assert sorted(name[2:] for name in names(direct)) == ["saw 0", "saw 1"]
 
 
@@ -202,17 +203,18 @@ def test_a_constraint_that_is_checked_at_the_commit_is_a_plain_refusal(direct: S
 
 
 def test_a_pool_without_a_free_connection_is_told_as_such(emptied_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgresql_module, "WAIT_S", 0.1)
     store = Store.open(emptied_dsn, pool_max=1)
+    register(store, "first")  # connected before the patience is short
+    monkeypatch.setattr(postgresql_module, "WAIT_S", 0.1)
     inside, leave = threading.Event(), threading.Event()
 
     def hold(tx: Tx) -> None:
         inside.set()
-        assert leave.wait(20)
+        assert leave.wait(60)
 
     holder = threading.Thread(target=store.atomic, args=(hold,))
     holder.start()
-    assert inside.wait(20)
+    assert inside.wait(60)
     with pytest.raises(Failure) as exhausted:
         register(store, "mail")
     assert exhausted.value.code == DATABASE_POOL_EXHAUSTED.code

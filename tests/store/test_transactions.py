@@ -187,7 +187,7 @@ def _connections(store: Store) -> set[int]:
 def _live_as_child(store: Store) -> NoReturn:
     status = 1
     try:
-        signal.alarm(30)  # a lock that nobody will ever release must not hang the test
+        signal.alarm(100)  # a lock that nobody will ever release must not hang the test
         inherited = _connections(store)
         for number in range(20):
             register(store, f"child-{number}")
@@ -203,11 +203,11 @@ def test_a_child_that_is_born_during_a_transaction_does_not_wait_for_its_lock(st
 
     def hold(tx: Tx) -> None:
         inside.set()
-        assert leave.wait(20)
+        assert leave.wait(110)
 
     holder = threading.Thread(target=store.atomic, args=(hold,))
     holder.start()
-    assert inside.wait(20)
+    assert inside.wait(60)
     child = os.fork()
     if child == 0:
         _live_as_child(store)

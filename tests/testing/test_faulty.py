@@ -50,7 +50,7 @@ def served() -> Iterator[tuple[Faulty, str]]:
 @pytest.fixture
 def client(served: tuple[Faulty, str]) -> Iterator[httpx.Client]:
     app, address = served
-    with httpx.Client(base_url=address, timeout=10) as opened:
+    with httpx.Client(base_url=address, timeout=60) as opened:
         yield opened
     app.faults.clear()
 
@@ -100,7 +100,7 @@ def test_a_delay_comes_before_the_true_answer(client: httpx.Client) -> None:
     client.put("/faults", json={"delay_s": 0.3})
     begun = REAL.monotonic_s()
     assert client.post("/any", content=b"abc").text == "3"
-    assert REAL.monotonic_s() - begun >= 0.3
+    assert REAL.monotonic_s() - begun >= 0.29  # a loop may round its clock to milliseconds
 
 
 def test_times_counts_down_and_then_all_is_well(client: httpx.Client) -> None:
@@ -247,9 +247,9 @@ def test_a_reset_behind_the_edge_breaks_the_connection_too() -> None:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            wait_until(lambda: server.started, within_s=10, what="the server starts")
+            wait_until(lambda: server.started, within_s=60, what="the server starts")
             with pytest.raises(CUT):
-                httpx.post(f"http://127.0.0.1:{listener.getsockname()[1]}/", content=b"abc")
+                httpx.post(f"http://127.0.0.1:{listener.getsockname()[1]}/", content=b"abc", timeout=60)
         finally:
             server.should_exit = True
             thread.join()

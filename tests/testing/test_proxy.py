@@ -28,7 +28,7 @@ def proxy(server: PostgresServer) -> Iterator[FaultProxy]:
     server.execute("CREATE TABLE ledger (number int)")
     with FaultProxy(server.port) as running:
         yield running
-    assert not [thread for thread in threading.enumerate() if thread.name == "holdfast-fault-proxy"]
+    assert not running._thread.is_alive()
 
 
 def connect(proxy: FaultProxy, *, autocommit: bool = False) -> psycopg.Connection[tuple[object, ...]]:
@@ -65,7 +65,7 @@ def test_a_commit_that_is_lost_on_its_way_did_not_happen(proxy: FaultProxy, serv
         proxy.set(lose_request=COMMIT)
         with pytest.raises(psycopg.OperationalError):
             connection.commit()
-    proxy.wait_triggered()
+    proxy.wait_triggered(within_s=60)
     assert rows(server) == 0
 
 
@@ -150,7 +150,7 @@ def line(echo: int) -> Iterator[FaultProxy]:
 
 
 def dialled(proxy: FaultProxy) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", proxy.port), timeout=10)
+    return socket.create_connection(("127.0.0.1", proxy.port), timeout=60)
 
 
 def spoken(client: socket.socket, data: bytes) -> bytes:
@@ -197,7 +197,7 @@ def test_a_half_open_connection_stays_silent_until_it_is_healed(line: FaultProxy
                     spoken(client, b"anyone?")
             line.heal()
             for client in (old, new):
-                client.settimeout(10)
+                client.settimeout(60)
                 assert client.recv(100) == b"anyone?"
 
 
@@ -230,7 +230,7 @@ def test_a_request_is_held_back_for_the_delay(line: FaultProxy) -> None:
     with dialled(line) as client:
         begun_s = REAL.monotonic_s()
         assert spoken(client, b"hello") == b"hello"
-        assert REAL.monotonic_s() - begun_s >= 0.2
+        assert REAL.monotonic_s() - begun_s >= 0.19  # a loop may round its clock to milliseconds
 
 
 def test_the_reply_to_a_request_of_any_protocol_is_lost(line: FaultProxy) -> None:

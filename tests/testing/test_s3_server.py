@@ -15,6 +15,8 @@ import pytest
 from holdfast.testing.processes import wait_until
 from holdfast.testing.s3 import S3Address, S3Broken, s3_server, send, shared_s3
 
+pytestmark = pytest.mark.timeout(300)
+
 USER = """
 import json, sys
 from dataclasses import asdict
@@ -54,7 +56,7 @@ def test_a_server_does_not_outlive_a_program_that_was_killed(tmp_path: Path) -> 
         assert address.answers()
         other.kill()
         other.wait()
-        wait_until(lambda: not address.answers(), within_s=20, what="the server has ended")
+        wait_until(lambda: not address.answers(), within_s=60, what="the server has ended")
 
 
 def test_the_server_knows_its_own_key_only_and_leaves_no_files(tmp_path: Path) -> None:
