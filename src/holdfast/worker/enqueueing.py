@@ -71,7 +71,8 @@ class Batch:
         """The first so many rows, whatever has been prepared before."""
         have = len(self._rows)
         wanted = zip(self._jobs[have:count], self._ids[have:count], strict=True)
-        self._rows += [prepared(job, job_id) for job, job_id in wanted]
+        trace = current_context().traceparent or None
+        self._rows += [_row(job, job_id, trace) for job, job_id in wanted]
         return self._rows
 
     def _lines(self, now_us: int) -> Iterator[str]:
@@ -81,13 +82,17 @@ class Batch:
             yield "".join([_line(row, now_us) for row in rows])
 
 
-def prepared(job: NewJob, job_id: str = "") -> Prepared:
-    """The job with its id, which is made here unless one is given.
+def prepared(job: NewJob) -> Prepared:
+    """The job with an id.
 
     Raises:
         Failure: BAD_REQUEST names the field; JOB_PAYLOAD_TOO_LARGE.
     """
     _check_names(job)
+    return _row(job, new_id(), current_context().traceparent or None)
+
+
+def _row(job: NewJob, job_id: str, trace: str | None) -> Prepared:
     if type(job.priority) is not int or not -32_768 <= job.priority <= 32_767:
         raise BAD_REQUEST("{field} is a whole number between -32768 and 32767.", field="priority")
     if job.attempts is not None:
@@ -95,7 +100,7 @@ def prepared(job: NewJob, job_id: str = "") -> Prepared:
         if not (type(job.attempts) is int and 1 <= job.attempts <= most):
             raise BAD_REQUEST("{field} is a whole number between 1 and {most}.", field="attempts", most=most)
     return (
-        job_id or new_id(),
+        job_id,
         job.tenant,
         job.queue,
         job.kind,
@@ -107,7 +112,7 @@ def prepared(job: NewJob, job_id: str = "") -> Prepared:
         job.attempts,
         None if job.timeout_s is None else _us("timeout_s", job.timeout_s),
         None if job.due is None else _due_us(job),
-        current_context().traceparent or None,
+        trace,
     )
 
 
