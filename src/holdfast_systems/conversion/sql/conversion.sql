@@ -25,9 +25,11 @@ SELECT upload.id, upload.owner, upload.file_name, upload.mapping, upload.bytes, 
  WHERE upload.id = :id;
 
 -- name: pulse
--- It changes whenever a job or a breaker moves, or somebody uploads. That a job was claimed stands in its own row.
+-- It changes whenever a job or a breaker moves, or somebody uploads. That a job was claimed stands in its own row, and is
+-- looked up worker by worker: a look at all that are held would be one at the whole table where statistics are missing.
 SELECT (SELECT max(id) FROM journal), (SELECT max(id) FROM conversion_upload),
-       (SELECT max(last_attempt_us) FROM job WHERE lease_owner IS NOT NULL);
+       (SELECT max(claimed.at_us)
+          FROM (SELECT (SELECT max(last_attempt_us) FROM job WHERE lease_owner = worker.id) AS at_us FROM worker) AS claimed);
 
 -- name: gate
 -- Whether jobs are let through to the gateway, and whether somebody holds the queue.
