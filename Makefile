@@ -1,7 +1,8 @@
 # Every target works alone on a machine with Python 3.11 or later, pip and make.
 
 PYTHON ?= python3
-WORKERS ?= logical
+# Tests wait for processes and servers half of the time: one more than there are cores.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # What fails once is tried once more, and named: docs/decisions/0011. RERUNS=0 fails at once.
 RERUNS ?= 1
 ARGS ?=
