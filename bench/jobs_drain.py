@@ -16,7 +16,7 @@ QUICK = (RAW, OURS, "pgqueuer")
 """A quick run compares only these after the first drain."""
 JOBS = {RAW: 60_000, OURS: 60_000, "pgqueuer": 60_000, "oban": 10_000, "procrastinate": 1_000}
 JOBS_QUICK = {RAW: 30_000, OURS: 10_000, "pgqueuer": 10_000, "oban": 1_000, "procrastinate": 200}
-ROUNDS = 3
+ROUNDS = 5
 WITHIN_S = 60.0
 
 OF_PGQUEUER_MIN = 1.5

@@ -9,7 +9,7 @@ from bench.jobs_server import Bench
 from bench.table import Row
 
 CALLERS = 100
-ROUNDS = 3
+ROUNDS = 5
 SECONDS, SECONDS_QUICK = 1.5, 0.5
 """So long each contender enqueues in each round."""
 OF_COMMIT_MIN = 0.75

@@ -22,7 +22,7 @@ SHARED = (OURS, "huey", "litequeue")
 """Those of which several processes may work on one file."""
 JOBS = {OURS: 60_000, "huey": 4_000, "litequeue": 4_000, "persist_queue": 4_000}
 JOBS_QUICK = {OURS: 10_000, "huey": 600, "litequeue": 600, "persist_queue": 600}
-ROUNDS = 3
+ROUNDS = 5
 WITHIN_S = 60.0
 DRAIN_MIN = 30_000
 OF_HUEY_MIN = DRAIN_MIN / 3_500
