@@ -14,6 +14,10 @@ from dataclasses import dataclass, field, replace
 from holdfast.base import World, replaced, world
 
 
+PARTS = 1_024
+"""A power of two, so that each part is exact."""
+
+
 @dataclass(slots=True)
 class VirtualTime:
     """A clock that moves only when somebody waits or when it is told to."""
@@ -46,8 +50,8 @@ def instant() -> Iterator[VirtualTime]:
 def virtual_world(time: VirtualTime, based_on: World | None = None) -> World:
     """A world whose clocks read the given time, starting at the moment of the call."""
     outside = world() if based_on is None else based_on
-    # From a whole second on, a difference of two readings is rounded in the same way in every run.
-    wall_us, started_s = outside.wall_us(), math.ceil(outside.monotonic_s())
+    # From a whole part of a second on, a difference of two readings is rounded in the same way in every run.
+    wall_us, started_s = outside.wall_us(), math.ceil(outside.monotonic_s() * PARTS) / PARTS
 
     async def pause(seconds: float) -> None:
         time.wait(seconds)
