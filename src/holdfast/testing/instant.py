@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.base import World, replaced, world
 
-
 PARTS = 1_024
 """A power of two, so that each part is exact."""
 
