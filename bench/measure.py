@@ -20,6 +20,7 @@ from itertools import repeat
 from math import inf
 from tempfile import TemporaryDirectory
 from time import process_time_ns
+from types import MappingProxyType
 from typing import Any
 
 VALUE = 7
@@ -41,12 +42,25 @@ FULL = Effort(rounds=40, batch_ns=5_000_000, imports=10)
 
 Call = Callable[[int], Any]
 Batch = Callable[[int], int]
+ALL_TAKEN: Mapping[str, type[Exception]] = MappingProxyType({})
 
 
-def call_ns(cases: Mapping[str, Call], effort: Effort, *, awaited: bool = False) -> dict[str, float]:
-    """Nanoseconds of CPU time per call of each case, all threads of the process included."""
+def call_ns(
+    cases: Mapping[str, Call],
+    effort: Effort,
+    *,
+    awaited: bool = False,
+    refused: Mapping[str, type[Exception]] = ALL_TAKEN,
+) -> dict[str, float]:
+    """Nanoseconds of CPU time per call of each case, all threads of the process included.
+
+    The cases in `refused` have to raise what stands there, each time; catching it is part of their figure.
+    """
     with asyncio.Runner() as runner, _settled_memory():
-        batches = {name: _awaited(call, runner) if awaited else _plain(call) for name, call in cases.items()}
+        batches = {
+            name: _awaited(call, runner, refused.get(name)) if awaited else _plain(call, refused.get(name))
+            for name, call in cases.items()
+        }
         counts = {name: _count_for(batch, effort.batch_ns) for name, batch in batches.items()}
         best = dict.fromkeys(batches, inf)
         for _ in range(effort.rounds):
@@ -76,25 +90,45 @@ def machine(packages: Iterable[str]) -> dict[str, object]:
     }
 
 
-def _plain(call: Call) -> Batch:
+def _plain(call: Call, raised: type[Exception] | None) -> Batch:
     def batch(count: int) -> int:
         started = process_time_ns()
         for _ in repeat(None, count):
             call(VALUE)
         return process_time_ns() - started
 
-    return batch
+    def refused(count: int) -> int:
+        started = process_time_ns()
+        for _ in repeat(None, count):
+            try:
+                call(VALUE)
+            except raised:
+                continue
+            raise AssertionError("a call was let through, so there is no refusal to measure")
+        return process_time_ns() - started
+
+    return batch if raised is None else refused
 
 
-def _awaited(call: Callable[[int], Awaitable[Any]], runner: asyncio.Runner) -> Batch:
+def _awaited(call: Callable[[int], Awaitable[Any]], runner: asyncio.Runner, raised: type[Exception] | None) -> Batch:
     async def inside(count: int) -> int:
         started = process_time_ns()
         for _ in repeat(None, count):
             await call(VALUE)
         return process_time_ns() - started
 
+    async def refused(count: int) -> int:
+        started = process_time_ns()
+        for _ in repeat(None, count):
+            try:
+                await call(VALUE)
+            except raised:
+                continue
+            raise AssertionError("a call was let through, so there is no refusal to measure")
+        return process_time_ns() - started
+
     def batch(count: int) -> int:
-        return runner.run(inside(count))
+        return runner.run(inside(count) if raised is None else refused(count))
 
     return batch
 
