@@ -81,7 +81,7 @@ class Edge:
             idempotency is not None and (idempotency.required or idempotency.derive is not None)
         )
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901 - every request pays for a call
         # Asked here first, since it is all but never so and a call costs more than the question.
         if scope["type"] != "http" or (deadline_at() is not None and _inherits_deadline(scope)):
             return await self._other(scope, receive, send)
@@ -90,7 +90,12 @@ class Edge:
         for name, value in scope["headers"]:
             if name in _READ:
                 given = _with(given, name, value)
-        exchange = self._exchange(scope, served or send, given)
+        shown: list[tuple[bytes, bytes]] = []
+        if REQUEST_ID_KEY not in scope:  # else an edge further out shows the id already
+            identifier = request_id(None if given is None else given.pop(REQUEST_ID_HEADER, None))
+            scope[REQUEST_ID_KEY] = identifier
+            shown.append((REQUEST_ID_HEADER, identifier.encode()))
+        exchange = Exchange(scope, served or send, self.voice, shown)
         token = enter(scope)
         try:
             if given or self._careful or scope.get("http_version") in _UNANNOUNCED:
@@ -115,13 +120,6 @@ class Edge:
     def _served(scope: Scope, send: Send) -> Served | None:
         # An edge further out tells of the request.
         return None if REQUEST_ID_KEY in scope else Served(send)
-
-    def _exchange(self, scope: Scope, send: Send, given: dict[bytes, bytes] | None) -> Exchange:
-        if REQUEST_ID_KEY in scope:
-            return Exchange(scope, send, self.voice, [])  # an edge further out shows the id already
-        identifier = request_id(None if given is None else given.pop(REQUEST_ID_HEADER, None))
-        scope[REQUEST_ID_KEY] = identifier
-        return Exchange(scope, send, self.voice, [(REQUEST_ID_HEADER, identifier.encode())])
 
     async def _long_way(self, exchange: Exchange, receive: Receive, given: dict[bytes, bytes]) -> None:
         scope = exchange.scope
