@@ -14,7 +14,7 @@ from holdfast.base import SecretLeak, encode, limits, monotonic_s
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.catalog.durable import JOB_PAYLOAD_TOO_LARGE, WORKER_LOST
 from holdfast.policy import Retry
-from holdfast.store import Engine, Tx
+from holdfast.store import Engine, Row, Tx
 from holdfast.worker.job import Held, Job, JobLost
 from holdfast.worker.settlement import Settlement, failed, released
 
@@ -49,8 +49,11 @@ def claim(tx: Tx, *, queue: str, worker: str, count: int, lane: str = LANE_READY
     if not rows:
         return []
     now_s = monotonic_s()
-    # The order of RETURNING means nothing: put them back in the order of the queue.
-    rows.sort(key=_queue_order)
+    if tx.engine is Engine.SQLITE:
+        tx.run("job.hold", owner=worker, claimed_us=rows[0][9], found=encode([row[16] for row in rows]))
+    else:
+        # The order of RETURNING means nothing: put them back in the order of the queue.
+        rows.sort(key=_queue_order)
     return [
         Job(
             id=row[0],
@@ -191,17 +194,23 @@ def _finish(tx: Tx, worker: str, finished: Sequence[Finished]) -> set[Held]:
         # One job under two tokens: only the newest can hold.
         ordered = sorted(finished, key=lambda one: one[0].token)
         newest = {job.id: (job.id, job.token, duration_us, result) for job, result, duration_us in ordered}
-    rows = tx.many_rows("job.finish", list(newest.values()), worker=worker)
-    done = {newest[row[0]][:2] for row in rows}
-    if tx.engine is Engine.SQLITE:
-        events = [
-            (job.id, job.queue, job.kind, job.attempt_count, duration_us, job.claimed_us)
-            for job, _, duration_us in finished
-            if job.held_as in done
-        ]
-        if events:
-            tx.many("job.journal_finished", events, worker=worker)
-    return done
+    finish = _finish_sqlite if tx.engine is Engine.SQLITE else _finish_postgresql
+    return {newest[job_id][:2] for job_id in finish(tx, worker, list(newest.values()))}
+
+
+def _finish_postgresql(tx: Tx, worker: str, rows: list[Row]) -> list[str]:
+    return [row[0] for row in tx.many_rows("job.finish", rows, worker=worker)]
+
+
+def _finish_sqlite(tx: Tx, worker: str, rows: list[Row]) -> list[str]:
+    durations = {job_id: duration_us for job_id, _, duration_us, _ in rows}
+    tokens = {job_id: token if result is None else (token, result) for job_id, token, _, result in rows}
+    if tx.run("job.finish", given=encode(tokens)) < len(rows):
+        held = encode({job_id: token for job_id, token, _, _ in rows})
+        durations = {job_id: durations[job_id] for (job_id,) in tx.rows("job.just_finished", given=held)}
+    if durations:
+        tx.run("job.journal_finished", given=encode(durations), worker=worker)
+    return list(durations)
 
 
 def _late_event(finished: Finished) -> Event:

@@ -48,17 +48,36 @@ UPDATE job SET unique_key = NULL
 SELECT id FROM job WHERE tenant = :tenant AND queue = :queue AND unique_key = :dedupe_key;
 
 -- name: claim
--- The row tells who holds the job and since when; the journal gets it with the end of the attempt.
+-- The row tells who holds the job and since when; the journal gets it with the end of the attempt. SQLite, which has one
+-- writer at a time, tells here what the rows will be and writes it with `hold`: that takes a quarter less.
+/* postgresql:
 UPDATE job
    SET state = 'processing', lease_owner = :owner, token = token + 1,
        attempt_count = attempt_count + 1, started_us = COALESCE(started_us, {now_us}), last_attempt_us = {now_us}
- WHERE /* postgresql: ctid = ANY(ARRAY( SELECT ctid */ /* sqlite: id IN ( SELECT id */ FROM job
-        WHERE state = 'queued' AND queue = :queue AND lane = :lane
-          AND NOT EXISTS (SELECT 1 FROM queue WHERE name = :queue AND paused_us IS NOT NULL)
-        ORDER BY priority, due_us, id LIMIT :count
-        /* postgresql: FOR UPDATE SKIP LOCKED )) */ /* sqlite: ) */
+ WHERE ctid = ANY(ARRAY( SELECT ctid
+*/
+/* sqlite:
+SELECT id, token + 1, kind, payload, attempt_count + 1, pardon_count, attempts_max, code_counts, timeout_us,
+       {now_us}, tenant, trace, priority, due_us, cancel_us, COALESCE(started_us, {now_us}), rowid
+*/
+  FROM job
+ WHERE state = 'queued' AND queue = :queue AND lane = :lane
+   AND NOT EXISTS (SELECT 1 FROM queue WHERE name = :queue AND paused_us IS NOT NULL)
+ ORDER BY priority, due_us, id LIMIT :count
+/* postgresql: FOR UPDATE SKIP LOCKED ))
 RETURNING id, token, kind, payload, attempt_count, pardon_count, attempts_max, code_counts, timeout_us,
-          last_attempt_us, tenant, trace, priority, due_us, cancel_us, started_us;
+          last_attempt_us, tenant, trace, priority, due_us, cancel_us, started_us
+*/;
+
+-- name: hold
+-- What `claim` has just found, for SQLite.
+/* sqlite:
+UPDATE job
+   SET state = 'processing', lease_owner = :owner, token = token + 1,
+       attempt_count = attempt_count + 1, started_us = COALESCE(started_us, :claimed_us), last_attempt_us = :claimed_us
+ WHERE rowid IN (SELECT value FROM json_each(:found))
+*/
+/* postgresql: SELECT 1 */;
 
 -- name: promote
 -- What has become due may be claimed.
@@ -74,11 +93,14 @@ SELECT min(due_us) - {now_us} FROM job WHERE state = 'queued' AND lane = 'waitin
 
 -- name: finish
 -- The state is written so that no partial index fits: this is a look-up by id, whatever the planner believes.
+-- SQLite takes {"id": token} or {"id": [token, result]}: a plain value is read fifteen times as fast as a row.
 /* postgresql: WITH done AS ( */
 UPDATE job
    SET state = 'complete', token = job.token + 1, finished_us = {now_us}, lease_owner = NULL, cancel_us = NULL,
        result = given.result
-  FROM {given: id text, token bigint, duration_us bigint, result text}
+  FROM /* postgresql: {given: id text, token bigint, duration_us bigint, result text} */
+       /* sqlite: (SELECT key AS id, iif(type = 'array', value ->> 0, value) AS token,
+                          iif(type = 'array', value ->> 1, NULL) AS result FROM json_each(:given)) AS given */
  WHERE job.id = given.id AND job.token = given.token AND job.state || '' = 'processing'
 /* postgresql: RETURNING job.id, job.queue, job.kind, job.attempt_count, job.finished_us, job.last_attempt_us,
                          given.duration_us )
@@ -86,15 +108,26 @@ INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker, duratio
 SELECT done.finished_us, done.id, 'finished', done.queue, done.kind, done.attempt_count, :worker, done.duration_us,
        done.last_attempt_us
   FROM done
-RETURNING subject */
-/* sqlite: RETURNING id */;
+RETURNING subject */;
+
+-- name: just_finished
+-- Which of {"id": token} a finish has moved a moment ago, in this very transaction: they are not in the journal yet.
+/* sqlite:
+SELECT job.id FROM json_each(:given) AS given CROSS JOIN job ON job.id = given.key
+ WHERE job.state || '' = 'complete' AND job.token = given.value + 1
+   AND NOT EXISTS (SELECT 1 FROM journal WHERE journal.subject = job.id AND journal.verb = 'finished')
+*/
+/* postgresql: SELECT 1 */;
 
 -- name: journal_finished
--- SQLite alone, which cannot write it together with the finish.
+-- {"id": duration_us}, for SQLite, which cannot write it together with the finish.
+/* sqlite:
 INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker, duration_us, claimed_us)
-SELECT {now_us}, given.id, 'finished', given.queue, given.kind, given.attempt, :worker, given.duration_us,
-       given.claimed_us
-  FROM {given: id text, queue text, kind text, attempt integer, duration_us bigint, claimed_us bigint};
+SELECT job.finished_us, job.id, 'finished', job.queue, job.kind, job.attempt_count, :worker, given.value,
+       job.last_attempt_us
+  FROM json_each(:given) AS given CROSS JOIN job ON job.id = given.key
+*/
+/* postgresql: SELECT 1 */;
 
 -- name: settled_claims
 -- Which claims of these jobs this worker has settled: the turn whose reply was lost has happened.
