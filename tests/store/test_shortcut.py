@@ -18,7 +18,7 @@ from holdfast.store.postgresql import PostgresqlDatabase
 from holdfast.store.shortcut import Shortcuts
 from holdfast.testing.proxy import FaultProxy
 from holdfast.worker import Jobs, NewJob
-from holdfast.worker.enqueueing import prepared
+from holdfast.worker.prepared import prepared
 
 INSERTED = "INSERT INTO (queue|job) "
 

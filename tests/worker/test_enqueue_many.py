@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.catalog import Failure
 from holdfast.store import Store
-from holdfast.worker import Jobs, NewJob
+from holdfast.worker import Jobs, NewJob, Queues
 from holdfast.worker.enqueueing import Batch
 
 
@@ -29,6 +29,53 @@ def test_a_large_batch_keeps_delays_priorities_and_limits(store: Store) -> None:
     shown = jobs.show(jobs.enqueue_many([new] * 310)[-1].id)
     assert (shown["lane"], shown["priority"], shown["attempts_max"]) == ("waiting", -7, 4)
     assert (shown["timeout_us"], shown["due_us"] - shown["created_us"]) == (2_500_000, 60_000_000)
+
+
+def test_in_a_large_batch_each_job_keeps_what_is_its_own(store: Store) -> None:
+    jobs = Jobs(store)
+    new = [
+        NewJob(
+            kind=f"k{number % 3}",
+            payload=f"\\{number}",
+            queue=f"q{number % 2}",
+            tenant=f"t{number % 5}",
+            priority=number % 7,
+            delay_s=number % 4,
+            attempts=number % 2 + 1,
+            timeout_s=number % 11 + 1,
+        )
+        for number in range(320)
+    ]
+    for asked, made in zip(new, jobs.enqueue_many(new), strict=True):
+        shown = jobs.show(made.id)
+        names = (shown["kind"], shown["queue"], shown["tenant"])
+        assert names == (asked.kind, asked.queue, asked.tenant)
+        assert (json.loads(shown["payload"]), shown["priority"]) == (asked.payload, asked.priority)
+        assert shown["due_us"] - shown["created_us"] == asked.delay_s * 1_000_000
+        assert (shown["attempts_max"], shown["timeout_us"]) == (asked.attempts, (asked.timeout_s or 0) * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (NewJob(kind="k", priority=1), NewJob(kind="k", priority=True)),
+        (NewJob(kind="k", priority=1), NewJob(kind="k", priority=1.0)),  # type: ignore[arg-type]
+        (NewJob(kind="k", attempts=1), NewJob(kind="k", attempts=True)),
+        (NewJob(kind="k"), NewJob(kind=["k"])),  # type: ignore[arg-type]
+        (NewJob(kind="k"), NewJob(kind="k", queue="q" * 201)),
+        (NewJob(kind="k"), NewJob(kind="k", delay_s=-1)),
+        (NewJob(kind="k"), NewJob(kind="k", unique_s=-1)),
+    ],
+)
+def test_in_a_large_batch_what_looks_like_the_others_is_still_checked(
+    store: Store, right: NewJob, wrong: NewJob
+) -> None:
+    jobs = Jobs(store)
+    with pytest.raises(Failure) as refused:
+        jobs.enqueue_many([*[right] * 310, wrong])
+    assert refused.value.code == "BAD_REQUEST"
+    assert jobs.list() == []
+    assert {queue.name for queue in Queues(store).status()} <= {"default"}
 
 
 def test_a_large_batch_that_is_repeated_after_a_lost_reply_doubles_nothing(store: Store) -> None:

@@ -254,6 +254,8 @@ class _Executor:
         with self._connection.cursor() as cursor, cursor.copy(text) as copy:
             for piece in pieces:
                 copy.write(piece)
+                # Else the last part of it stays here, and the server idles while the next piece is made.
+                self._connection.pgconn.flush()
 
 
 def _quiet_pool() -> None:

@@ -15,8 +15,9 @@ from holdfast.store import Store, Tx
 from holdfast.store.transaction import refuse_connection
 from holdfast.worker import ledger, telling
 from holdfast.worker.combiner import Combiner
-from holdfast.worker.enqueueing import COLUMNS, Batch, Prepared, prepared
+from holdfast.worker.enqueueing import Batch
 from holdfast.worker.job import DEFAULT_QUEUE, Enqueued, JobFilter, NewJob, Options
+from holdfast.worker.prepared import COLUMNS, Prepared, prepared
 from holdfast.worker.settlement import fingerprint
 from holdfast.worker.wake import Notifier
 
@@ -127,7 +128,7 @@ class Jobs:
                 "{count} jobs are more than one call takes; send at most {most}.", count=len(jobs), most=most
             )
         batch = Batch(jobs)
-        queues = {job.queue for job in jobs}
+        queues = batch.queues
         if tx is not None:
             # Of a joined transaction nobody here sees the commit: there the workers' own look finds the jobs.
             try:

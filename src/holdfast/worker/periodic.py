@@ -17,10 +17,10 @@ from typing import Any
 from holdfast.base import Json, digest, limits, monotonic_s
 from holdfast.policy.cron import CronInvalid, Every, Schedule, read_schedule
 from holdfast.store import Store, Tx
-from holdfast.worker.enqueueing import check_name
 from holdfast.worker.job import DEFAULT_QUEUE
 from holdfast.worker.jobs import Jobs
 from holdfast.worker.ledger import payload_text
+from holdfast.worker.prepared import check_name
 
 ENTRY_CHARS_MAX = 120
 """A name and the time must fit into a dedupe key."""

@@ -10,8 +10,8 @@ from holdfast.base import bus, limits
 from holdfast.catalog import Failure
 from holdfast.store import Engine, Store, Tx
 from holdfast.worker.breakers import allow_one
-from holdfast.worker.enqueueing import check_name
 from holdfast.worker.ledger import LANE_WAITING
+from holdfast.worker.prepared import check_name
 from holdfast.worker.wake import CHANNEL
 
 DEPTH_MAX = 10_000
