@@ -56,6 +56,10 @@ class Database(Protocol):
         """
         ...
 
+    def put_at_hand(self, text: str, parameters: Mapping[str, Any]) -> bool:
+        """The same without waiting for a connection and without a second try: False when it has not happened so."""
+        ...
+
     async def put_async(self, text: str, parameters: Mapping[str, Any]) -> bool:
         """The same for a coroutine, without a thread. False: that cannot be here, or nobody knows if it happened."""
         ...

@@ -75,14 +75,26 @@ class PostgresqlDatabase:
     @contextmanager
     def single(self) -> Iterator[Execute]:
         with self._connected() as connection:
-            yield lambda text, parameters: _run_alone(connection, text, parameters)
+            yield lambda text, parameters: self._run_alone(connection, text, parameters)
 
     def put(self, text: str, parameters: Mapping[str, Any]) -> None:
         pool = self._open()
         connection = self._sound(pool)
         try:
-            if not self._shortcuts.run(connection, text, parameters):
-                _run_alone(connection, text, parameters)
+            self._run_alone(connection, text, parameters)
+        finally:
+            self._give_back(pool, connection)
+
+    def put_at_hand(self, text: str, parameters: Mapping[str, Any]) -> bool:
+        from psycopg import OperationalError
+
+        pool, connection = self._at_hand()
+        if pool is None or connection is None:
+            return False
+        try:
+            return self._shortcuts.run(connection, text, parameters) is not None
+        except OperationalError:
+            return False  # the connection is gone
         finally:
             self._give_back(pool, connection)
 
@@ -137,6 +149,16 @@ class PostgresqlDatabase:
             yield connection
         finally:
             self._give_back(pool, connection)
+
+    def _run_alone(self, connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]) -> Cursor:
+        """Run one statement that commits by itself, the shorter way where it leads there."""
+        try:
+            return self._shortcuts.run(connection, text, parameters) or _run(connection, text, parameters)
+        except Exception as error:
+            # A lost connection leaves open whether it did.
+            if connection.closed and getattr(error, "sqlstate", None) is None:
+                raise CommitUnknown from error
+            raise
 
     def _sound(self, pool: ConnectionPool[Connection[tuple[Any, ...]]]) -> Connection[tuple[Any, ...]]:
         """A connection from the pool. Where one was lost, the others that lie there are tried out before use."""
@@ -287,16 +309,6 @@ def _keywords() -> dict[str, Any]:
 
 def _run(connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any] | None = None) -> Cursor:
     return connection.execute(text, parameters)
-
-
-def _run_alone(connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]) -> Cursor:
-    try:
-        return _run(connection, text, parameters)
-    except Exception as error:
-        # The statement commits by itself: a lost connection leaves open whether it did.
-        if connection.closed and getattr(error, "sqlstate", None) is None:
-            raise CommitUnknown from error
-        raise
 
 
 def _commit(connection: Connection[tuple[Any, ...]]) -> None:

@@ -1,4 +1,4 @@
-"""A shorter way to PostgreSQL for small statements that are run again and again and whose answer nobody needs.
+"""A shorter way to PostgreSQL for statements that are run again and again, each a transaction of its own.
 
 The driver's own way through cursors, queries and adapters takes longer than the database takes to insert a row. Here
 values go as text to a statement that each connection prepares once, and a coroutine waits without a thread. Whatever
@@ -26,6 +26,34 @@ Prepared = tuple[bytes, tuple[str, ...]]
 """The name under which a connection knows a statement, and its parameters in order."""
 
 
+class Answer:
+    """What a statement answered; read only when somebody asks."""
+
+    __slots__ = ("_connection", "_result")
+
+    def __init__(self, connection: Connection[tuple[Any, ...]], result: PGresult) -> None:
+        self._connection = connection
+        self._result = result
+
+    @property
+    def rowcount(self) -> int:
+        count = self._result.command_tuples
+        return -1 if count is None else count
+
+    @property
+    def description(self) -> list[tuple[str]] | None:
+        """The names of the columns; None where there are none."""
+        names = [self._result.fname(number) or b"" for number in range(self._result.nfields)]
+        return [(name.decode(),) for name in names] or None
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        from psycopg.adapt import Transformer
+
+        reader = Transformer(self._connection)
+        reader.set_pgresult(self._result)
+        return reader.load_rows(0, self._result.ntuples, tuple)
+
+
 class Shortcuts:
     """The statements that the connections of one process have prepared."""
 
@@ -33,15 +61,16 @@ class Shortcuts:
         self._known: WeakKeyDictionary[Connection[tuple[Any, ...]], dict[str, Prepared]] = WeakKeyDictionary()
         self._numbers = count()
 
-    def run(self, connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]) -> bool:
-        """Run the statement and commit; False when the driver has to."""
+    def run(self, connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]) -> Answer | None:
+        """Run the statement and commit; None when the driver has to."""
         name, order, known = self._named(connection, text)
         values = _written(parameters, order)
         if values is None or not (known or _good(connection.pgconn.prepare(name, _numbered(text, order)))):
-            return False
+            return None
         # The types of the driver do not say that a value may be None; its texts and its code do.
         result = connection.pgconn.exec_prepared(name, values)  # type: ignore[arg-type]
-        return self._judged(connection, text, (name, order), _good(result))
+        good = self._judged(connection, text, (name, order), _good(result))
+        return Answer(connection, result) if good else None
 
     async def run_async(
         self, connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]

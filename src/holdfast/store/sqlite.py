@@ -65,6 +65,9 @@ class SqliteDatabase:
         with self.transaction(write=True) as execute:
             execute(text, parameters)
 
+    def put_at_hand(self, text: str, parameters: Mapping[str, Any]) -> bool:  # noqa: ARG002 - others may be writing
+        return False
+
     async def put_async(self, text: str, parameters: Mapping[str, Any]) -> bool:  # noqa: ARG002 - it would block
         return False
 

@@ -125,6 +125,10 @@ class Store:
             parameters["now_us"] = now_us()
         self._tried(lambda: self.database.put(statement.text, parameters), repeatable=repeatable)
 
+    def put_at_hand(self, name: str, /, **parameters: Any) -> bool:
+        """The same where it can be had at once, with no second try; False when it may not have happened."""
+        return self.database.put_at_hand(self._statements[name].text, parameters)
+
     async def put_many_async(self, name: str, rows: Sequence[Row]) -> bool:
         """Run one statement for many rows, a transaction of its own, without a thread.
 

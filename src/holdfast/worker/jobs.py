@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -258,16 +258,11 @@ class Jobs:
             self.store.put("job.enqueue_one", repeatable=True, **values)
         else:
             self.store.each(lambda tx: tx.many("job.enqueue", rows), repeatable=True)
-        return self._inserted(rows)
+        return _inserted(rows, self.notifier.wake_now)
 
     async def _insert_async(self, rows: Sequence[Prepared]) -> Sequence[str] | None:
         # What may have happened and is done again in a thread happens once: the ids are the same.
-        return self._inserted(rows) if await self.store.put_many_async("job.enqueue", rows) else None
-
-    def _inserted(self, rows: Sequence[Prepared]) -> Sequence[str]:
-        for queue in {row[2] for row in rows}:
-            self.notifier.wake(queue)
-        return [row[0] for row in rows]
+        return _inserted(rows, self.notifier.wake) if await self.store.put_many_async("job.enqueue", rows) else None
 
     def _gathering(self) -> Gathering[Prepared, str]:
         if self._coroutines is None:
@@ -288,6 +283,12 @@ class Jobs:
         if queue not in self._known_queues:
             self.store.atomic(lambda tx: tx.run("queue.register", name=queue), repeatable=True)
             self._known_queues.add(queue)
+
+
+def _inserted(rows: Sequence[Prepared], wake: Callable[[str], None]) -> Sequence[str]:
+    for queue in {row[2] for row in rows}:
+        wake(queue)
+    return [row[0] for row in rows]
 
 
 def _tell_cancelled(job: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Wake-ups: a worker need not wait for its next look at the queue. They may be lost; polling is the contract.
 
-The enqueuer tells after its commit, from a thread of its own and not more often than every few milliseconds: a
-notification for each insert would make every commit of the database wait in line.
+The enqueuer tells after its commit, and not more often than every few milliseconds: a notification for each insert
+would make every commit of the database wait in line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from holdfast.base import world
+from holdfast.base import REAL
 from holdfast.catalog import Failure
 from holdfast.store import Engine, Store
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 CHANNEL = "holdfast"
 DEBOUNCE_S = 0.003
 DEBOUNCE_S_MAX = 0.01
-"""Where one follows the other, less often: those who are woken by the first find the rest."""
 LOOK_S = 0.02
 """How often a worker looks whether another process has written to the SQLite file."""
 LISTEN_S = 1.0
@@ -31,7 +30,7 @@ RECONNECT_S = 1.0
 
 
 class Notifier:
-    """Tells workers that a queue has work. Telling never fails and never waits."""
+    """Tells workers that a queue has work. Telling never fails and never waits for anything."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -40,18 +39,29 @@ class Notifier:
         self._something = threading.Event()
         self._thread: threading.Thread | None = None
         self._closed = False
+        # By the real clock, whatever the world of the caller: it spares a real database.
+        self._rest_s = DEBOUNCE_S
+        self._next_s = 0.0
 
     def wake(self, queue: str) -> None:
-        """Work was committed to this queue."""
+        """Work was committed to this queue; a thread tells of it."""
+        self._store.woken(queue)
+        if self._store.engine is Engine.POSTGRESQL:  # else other processes see the file change
+            self._leave_to_thread(queue)
+
+    def wake_now(self, queue: str) -> None:
+        """The same from this thread, which may take a round trip: a lone job is begun the sooner."""
         self._store.woken(queue)
         if self._store.engine is not Engine.POSTGRESQL:
-            return  # other processes see the file change
+            return
         with self._lock:
-            self._queues.add(queue)
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="holdfast-notify", daemon=True)
-                self._thread.start()
-        self._something.set()
+            now_s = REAL.monotonic_s()
+            free = not self._queues and now_s >= self._next_s
+            if free:
+                self._rest_s = DEBOUNCE_S
+                self._next_s = now_s + DEBOUNCE_S
+        if not (free and self._store.put_at_hand("store.notify", channel=CHANNEL, queue=queue)):
+            self._leave_to_thread(queue)
 
     def close(self) -> None:
         """Send what is left, and stop."""
@@ -60,19 +70,29 @@ class Notifier:
         if self._thread is not None:
             self._thread.join(timeout=LISTEN_S)
 
+    def _leave_to_thread(self, queue: str) -> None:
+        with self._lock:
+            self._queues.add(queue)
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._run, name="holdfast-notify", daemon=True)
+                self._thread.start()
+        self._something.set()
+
     def _run(self) -> None:
-        rest_s = DEBOUNCE_S
         while not self._closed or self._queues:
-            busy = self._something.is_set()
             self._something.wait()
             self._something.clear()
+            REAL.sleep(max(0.0, self._next_s - REAL.monotonic_s()))
             self._send()
-            rest_s = min(rest_s * 2, DEBOUNCE_S_MAX) if busy else DEBOUNCE_S
-            world().sleep(rest_s)
 
     def _send(self) -> None:
         with self._lock:
             queues, self._queues = self._queues, set()
+            now_s = REAL.monotonic_s()
+            # Those that come one after the other are told less often: who is woken by the first finds the rest.
+            follows = now_s - self._next_s < DEBOUNCE_S
+            self._rest_s = min(self._rest_s * 2, DEBOUNCE_S_MAX) if follows else DEBOUNCE_S
+            self._next_s = now_s + self._rest_s
         try:
             for queue in queues:
                 self._store.put("store.notify", channel=CHANNEL, queue=queue)
