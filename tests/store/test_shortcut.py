@@ -1,11 +1,13 @@
-"""The shorter way to PostgreSQL for statements whose answer nobody needs."""
+"""The shorter way to PostgreSQL for statements that are transactions of their own."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import psycopg
 import pytest
@@ -71,6 +73,62 @@ def test_a_statement_that_the_server_has_forgotten_is_prepared_again(connection:
     assert not shortcuts.run(connection, other, {"words": "b", "number": 3})
     assert shortcuts.run(connection, other, {"words": "b", "number": 3})
     assert [number for _, number in kept(connection)] == [1, 1, 2, 3]
+
+
+def test_an_answer_reads_as_the_drivers_own_does(connection: psycopg.Connection[Any]) -> None:
+    text = (
+        "SELECT %(words)s::text AS words, %(number)s::bigint AS number, NULL::integer AS nothing, 7::smallint AS small,"
+        " true AS yes, ARRAY[1, 2] AS many, '\\x00ff'::bytea AS bytes, 1.5::double precision AS half"
+    )
+    given = {"words": "Łódź\n🐟", "number": 2**62}
+    shortcuts = Shortcuts()
+    for _ in range(2):
+        answer, own = shortcuts.run(connection, text, given), connection.execute(text, given)
+        assert answer is not None
+        assert answer.fetchall() == own.fetchall()
+        assert answer.description is not None
+        assert [column[0] for column in answer.description] == [column.name for column in own.description or ()]
+        assert answer.rowcount == own.rowcount == 1
+
+
+def test_an_answer_counts_what_was_changed(connection: psycopg.Connection[Any]) -> None:
+    shortcuts = Shortcuts()
+    put = shortcuts.run(connection, PUT, {"words": "a", "number": 1})
+    assert put is not None
+    assert (put.rowcount, put.description) == (1, None)
+    changed = shortcuts.run(connection, "UPDATE kept SET number = 2 WHERE words = %(words)s", {"words": "nobody"})
+    assert changed is not None
+    assert changed.rowcount == 0
+    made = shortcuts.run(connection, "CREATE TEMPORARY TABLE other (a INTEGER)", {})
+    assert made is not None
+    assert made.rowcount == -1
+
+
+def test_a_connection_that_is_thrown_away_is_not_kept(emptied_dsn: str) -> None:
+    shortcuts = Shortcuts()
+    with psycopg.connect(emptied_dsn, autocommit=True) as connection:
+        shortcuts.run(connection, "SELECT 1", {})
+    gone = ref(connection)
+    del connection
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_database_in_another_encoding_keeps_every_letter_that_it_has(postgres_dsn: str) -> None:
+    name = f"latin_{new_id().replace('-', '')}"
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    store = Store.open(f"{postgres_dsn.rpartition('/')[0]}/{name}")
+    try:
+        store.migrate()
+        store.put("queue.register", name="café")
+        assert store.single("queue.registered", most=9)[0][0] == "café"
+        (made,) = Jobs(store).enqueue_many([NewJob(kind="naïve", queue="café")])
+        assert Jobs(store).show(made.id)["kind"] == "naïve"
+    finally:
+        store.close()
+        with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def test_the_error_is_the_drivers_own(emptied_dsn: str) -> None:

@@ -12,7 +12,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from holdfast.base import monotonic_s
 from holdfast.store import Engine, Store
+from holdfast.testing import instant
 from holdfast.testing.processes import wait_until
 from holdfast.worker import Handlers, Job, Jobs, Worker
 from holdfast.worker import heart as heart_module
@@ -20,6 +22,7 @@ from holdfast.worker import pump as pump_module
 from holdfast.worker import stock as stock_module
 from holdfast.worker import wake as wake_module
 from holdfast.worker.wake import CHANNEL, Listener, Notifier
+from holdfast.worker.worker import NUDGE_S
 
 PATIENCE_S = 30.0
 FAR_S = 3_600.0
@@ -181,32 +184,75 @@ def heard(store: Store) -> Iterator[list[str]]:
     thread.join()
 
 
+TELLS = pytest.mark.parametrize("tell", [Notifier.wake, Notifier.wake_now])
+Tell = Callable[[Notifier, str], None]
+
+
+@TELLS
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_many_enqueues_need_few_notifications(store: Store, heard: list[str]) -> None:
+def test_many_enqueues_need_few_notifications(store: Store, heard: list[str], tell: Tell) -> None:
     notifier = Notifier(store)
     for _ in range(2_000):
-        notifier.wake("mail")
-    notifier.wake("last")
+        tell(notifier, "mail")
+    tell(notifier, "last")
     notifier.close()
     wait_until(lambda: "last" in heard, within_s=PATIENCE_S, what="the last one has arrived")
     assert heard.count("mail") < 1_000
     assert "mail" in heard
 
 
+@TELLS
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_what_was_to_be_told_is_told_before_the_end(store: Store, heard: list[str]) -> None:
+def test_what_was_to_be_told_is_told_before_the_end(store: Store, heard: list[str], tell: Tell) -> None:
     notifier = Notifier(store)
-    notifier.wake("mail")
+    tell(notifier, "mail")
     notifier.close()
     wait_until(lambda: heard == ["mail"], within_s=PATIENCE_S, what="it has arrived")
 
 
-def test_telling_never_fails(store: Store) -> None:
+@TELLS
+def test_telling_never_fails(store: Store, tell: Tell) -> None:
     notifier = Notifier(store)
     store.close()
-    notifier.wake("mail")
+    tell(notifier, "mail")
     notifier.close()
-    notifier.wake("after the end")
+    tell(notifier, "after the end")
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_whoever_enqueues_one_job_tells_of_it_without_a_thread(store: Store, heard: list[str]) -> None:
+    jobs = Jobs(store)
+    made = jobs.enqueue("k", queue="mail")
+    wait_until(lambda: heard == ["mail"], within_s=PATIENCE_S, what="it has arrived")
+    assert jobs.notifier._thread is None
+    assert jobs.show(made.id)["state"] == "queued"
+    jobs.close()
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_with_no_connection_at_hand_a_thread_tells_of_it(store: Store, heard: list[str]) -> None:
+    notifier = Notifier(store)
+    with store.database.single():  # the only one that was made so far
+        notifier.wake_now("mail")
+        assert notifier._thread is not None
+    wait_until(lambda: heard == ["mail"], within_s=PATIENCE_S, what="it has arrived")
+    notifier.close()
+
+
+def test_wake_ups_without_end_do_not_keep_the_heart_from_looking(
+    store: Store, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+    with instant() as time:
+        worker = Worker(store, handlers)
+        monkeypatch.setattr(worker._heart, "nudge", lambda: looks.append(monotonic_s()))
+        began_s = monotonic_s()
+        for _ in range(100):
+            worker._woken()
+            worker._nudge()
+            time.advance(0.001)
+    assert looks[0] - began_s == pytest.approx(NUDGE_S, abs=0.0011)
+    assert len(looks) >= 100 / (1_000 * NUDGE_S + 2)
 
 
 def test_a_listener_stops_without_waiting_for_its_next_look(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

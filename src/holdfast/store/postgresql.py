@@ -31,6 +31,8 @@ ROLLED_BACK_CLASSES = frozenset({"22", "23", "25", "40", "42", "44", "P0"})
 SPARES_MAX = 4
 ASK_S = 0.5
 """So long one request for a connection waits; then it is made anew."""
+IDLE = 0
+"""libpq's PQTRANS_IDLE: no transaction is open."""
 MIGRATION_LOCK = 0x686F6C64  # "hold"
 
 # Claims and settlements are look-ups by id. A planner that has no statistics yet, or old ones, must not read the
@@ -181,11 +183,9 @@ class PostgresqlDatabase:
         self, pool: ConnectionPool[Connection[tuple[Any, ...]]], connection: Connection[tuple[Any, ...]]
     ) -> None:
         """Keep a few at hand: the pool's own bookkeeping costs as much as a short statement."""
-        from psycopg.pq import TransactionStatus
-
         if connection.closed:
             self._losses += 1
-        elif connection.info.transaction_status == TransactionStatus.IDLE:
+        elif connection.pgconn.transaction_status == IDLE:
             with self._opening:
                 if not self._asking and len(self._spares) < SPARES_MAX and not self._closed:
                     self._spares.append(connection)
@@ -298,6 +298,7 @@ def _keywords() -> dict[str, Any]:
     # A server that vanished without a word must be noticed in seconds, not in the minutes the kernel takes.
     return {
         "options": options,
+        "client_encoding": "utf8",
         "application_name": "holdfast",
         "connect_timeout": 5,
         "keepalives_idle": 5,

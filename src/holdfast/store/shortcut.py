@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from psycopg import Connection
+    from psycopg.abc import Transformer
     from psycopg.pq.abc import PGconn, PGresult
 
 _GOOD = (1, 2)
@@ -27,12 +28,12 @@ Prepared = tuple[bytes, tuple[str, ...]]
 
 
 class Answer:
-    """What a statement answered; read only when somebody asks."""
+    """What a statement answered; read only when somebody asks, before the connection is used again."""
 
-    __slots__ = ("_connection", "_result")
+    __slots__ = ("_reader", "_result")
 
-    def __init__(self, connection: Connection[tuple[Any, ...]], result: PGresult) -> None:
-        self._connection = connection
+    def __init__(self, reader: Transformer, result: PGresult) -> None:
+        self._reader = reader
         self._result = result
 
     @property
@@ -47,18 +48,27 @@ class Answer:
         return [(name.decode(),) for name in names] or None
 
     def fetchall(self) -> list[tuple[Any, ...]]:
+        self._reader.set_pgresult(self._result)
+        return self._reader.load_rows(0, self._result.ntuples, tuple)
+
+
+class _Known:
+    """What one connection has prepared, and what reads its answers: to make one anew takes longer than to read."""
+
+    __slots__ = ("prepared", "reader")
+
+    def __init__(self) -> None:
         from psycopg.adapt import Transformer
 
-        reader = Transformer(self._connection)
-        reader.set_pgresult(self._result)
-        return reader.load_rows(0, self._result.ntuples, tuple)
+        self.prepared: dict[str, Prepared] = {}
+        self.reader = Transformer()  # without the connection, whose end it would put off; all of them speak UTF-8
 
 
 class Shortcuts:
     """The statements that the connections of one process have prepared."""
 
     def __init__(self) -> None:
-        self._known: WeakKeyDictionary[Connection[tuple[Any, ...]], dict[str, Prepared]] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[Connection[tuple[Any, ...]], _Known] = WeakKeyDictionary()
         self._numbers = count()
 
     def run(self, connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]) -> Answer | None:
@@ -70,7 +80,7 @@ class Shortcuts:
         # The types of the driver do not say that a value may be None; its texts and its code do.
         result = connection.pgconn.exec_prepared(name, values)  # type: ignore[arg-type]
         good = self._judged(connection, text, (name, order), _good(result))
-        return Answer(connection, result) if good else None
+        return Answer(self._known[connection].reader, result) if good else None
 
     async def run_async(
         self, connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]
@@ -90,18 +100,18 @@ class Shortcuts:
         """The name and the parameters of a statement on this connection, and whether it has it already."""
         known = self._known.get(connection)
         if known is None:
-            known = self._known[connection] = {}
-        prepared = known.get(text)
+            known = self._known[connection] = _Known()
+        prepared = known.prepared.get(text)
         if prepared is not None:
             return *prepared, True
         return b"holdfast_%d" % next(self._numbers), tuple(dict.fromkeys(_PARAMETER.findall(text))), False
 
     def _judged(self, connection: Connection[tuple[Any, ...]], text: str, prepared: Prepared, good: bool) -> bool:
         if good:
-            self._known[connection][text] = prepared
+            self._known[connection].prepared[text] = prepared
         else:
             # Somebody between us and the server may have forgotten it.
-            self._known[connection].pop(text, None)
+            self._known[connection].prepared.pop(text, None)
         return good
 
 

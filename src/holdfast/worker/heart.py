@@ -23,8 +23,6 @@ BEATS_PER_LEASE = 3
 PROMOTE_MAX = 1_000
 EXPIRED_MAX = 10
 REST_S = 1.0
-NUDGED_S = 0.005
-"""A nudge comes with every wake-up: whoever was woken to claim goes first."""
 
 
 class Heart:
@@ -130,8 +128,7 @@ class Heart:
                 self._tend()
             except Failure:
                 next_s = rest_s
-            if self._nudge.wait(max(0.001, min(rest_s, next_s))):
-                self._stopping.wait(NUDGED_S)
+            self._nudge.wait(max(0.001, min(rest_s, next_s)))
             self._nudge.clear()
 
     def _sweep_once(self) -> float:

@@ -189,7 +189,8 @@ class Pump:
         stray: bool,
     ) -> tuple[list[Claimed], Unsettled]:
         def phase(tx: Tx) -> tuple[list[Claimed], Unsettled]:
-            late = self._settle(tx, finished, settlements, counted, stray=stray)
+            ended = finished or settlements or counted or stray
+            late = self._settle(tx, finished, settlements, counted, stray=stray) if ended else ([], [])
             return [self._claim(tx, want) for want in wants], late
 
         # What is one statement needs no transaction around it: two round trips less for a lone job.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 from holdfast.base import bus, monotonic_s, world
@@ -35,6 +36,8 @@ LEASE_S = 10.0
 OWN_CONNECTIONS = 4
 GRACE_S = 30.0
 TURN_WAIT_S = 0.25
+NUDGE_S = 0.005
+"""After a wake-up the heart looks so much later: what was claimed then is begun first."""
 LOOP_END_S = 2.0
 """So long coroutines may take to end after they were cancelled."""
 TROUBLE_S = 0.2
@@ -92,6 +95,8 @@ class Worker:
         self._housekeeper = Housekeeper(
             self._store, periodic=periodic or scheduled(self._store, handlers), retention=retention or Retention()
         )
+        self._woken_up = False
+        self._nudge_s = inf
         self._fenced = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -159,13 +164,23 @@ class Worker:
         if self._fenced.is_set():
             self._start_anew()
         try:
-            if self._pump.apart:
-                if not self._pump.claim():
-                    self._pump.wait_to_claim(TURN_WAIT_S)
-            elif not self._pump.turn():
-                self._pump.wait(TURN_WAIT_S)
+            found = self._pump.claim() if self._pump.apart else self._pump.turn()
+            self._nudge()
+            if not found:
+                wait = self._pump.wait_to_claim if self._pump.apart else self._pump.wait
+                wait(TURN_WAIT_S if self._nudge_s == inf else NUDGE_S)
         except Failure as failure:
             self._trouble(failure)
+
+    def _nudge(self) -> None:
+        """Have the heart look for what may be due, a moment after each wake-up."""
+        now_s = monotonic_s()
+        if now_s >= self._nudge_s:
+            self._nudge_s = inf
+            self._heart.nudge()
+        if self._woken_up:
+            self._woken_up = False
+            self._nudge_s = min(self._nudge_s, now_s + NUDGE_S)
 
     def _settle(self) -> None:
         """The thread that settles while another claims."""
@@ -227,8 +242,8 @@ class Worker:
         self._pump.wake()
 
     def _woken(self) -> None:
+        self._woken_up = True
         self._pump.wake()
-        self._heart.nudge()
 
     def _cancel(self, job_ids: set[str]) -> None:
         for crew in self._crews:
