@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -23,8 +24,14 @@ _GOOD = (1, 2)
 """libpq's PGRES_COMMAND_OK and PGRES_TUPLES_OK; to load the names is not worth it before there is a connection."""
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 
-Prepared = tuple[bytes, tuple[str, ...]]
-"""The name under which a connection knows a statement, and its parameters in order."""
+Shape = tuple[str, tuple[int, ...]]
+"""A statement, and the types of its parameters as the driver would give them."""
+PREPARED_MAX = 400
+SQLSTATE, UNKNOWN_NAME = ord("C"), b"26000"
+"""libpq's PG_DIAG_SQLSTATE, and what it says when a prepared statement does not exist."""
+INT8_MAX = 2**63 - 1
+UNTOLD, INT2, INT4, INT8 = 0, 21, 23, 20
+"""PostgreSQL's numbers of types. Of texts the server finds out by itself."""
 
 
 class Answer:
@@ -38,8 +45,8 @@ class Answer:
 
     @property
     def rowcount(self) -> int:
-        count = self._result.command_tuples
-        return -1 if count is None else count
+        changed = self._result.command_tuples
+        return -1 if changed is None else changed
 
     @property
     def description(self) -> list[tuple[str]] | None:
@@ -55,13 +62,25 @@ class Answer:
 class _Known:
     """What one connection has prepared, and what reads its answers: to make one anew takes longer than to read."""
 
-    __slots__ = ("prepared", "reader")
+    __slots__ = ("names", "reader")
 
     def __init__(self) -> None:
         from psycopg.adapt import Transformer
 
-        self.prepared: dict[str, Prepared] = {}
+        self.names: dict[Shape, bytes] = {}
+        """The names under which the server knows them."""
         self.reader = Transformer()  # without the connection, whose end it would put off; all of them speak UTF-8
+
+    @property
+    def full(self) -> bool:
+        """Whether the server keeps enough for this connection."""
+        return len(self.names) >= PREPARED_MAX
+
+    def judged(self, shape: Shape, result: PGresult | None) -> bool:
+        """Whether all went well; a name that the server does not know, or no longer, is forgotten here too."""
+        if result is not None and result.error_field(SQLSTATE) == UNKNOWN_NAME:
+            del self.names[shape]
+        return _good(result)
 
 
 class Shortcuts:
@@ -73,81 +92,100 @@ class Shortcuts:
 
     def run(self, connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]) -> Answer | None:
         """Run the statement and commit; None when the driver has to."""
-        name, order, known = self._named(connection, text)
-        values = _written(parameters, order)
-        if values is None or not (known or _good(connection.pgconn.prepare(name, _numbered(text, order)))):
+        known, asked = self._of(connection), _written(text, parameters)
+        if asked is None:
             return None
+        values, shape = asked
+        name = known.names.get(shape)
+        if name is None:
+            name = self._new_name()
+            if known.full or not _good(connection.pgconn.prepare(name, _numbered(text), shape[1])):
+                return None
+            known.names[shape] = name
         # The types of the driver do not say that a value may be None; its texts and its code do.
         result = connection.pgconn.exec_prepared(name, values)  # type: ignore[arg-type]
-        good = self._judged(connection, text, (name, order), _good(result))
-        return Answer(self._known[connection].reader, result) if good else None
+        return Answer(known.reader, result) if known.judged(shape, result) else None
 
     async def run_async(
         self, connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]
     ) -> bool:
         """The same for a coroutine; others go on meanwhile."""
         pgconn = connection.pgconn
-        name, order, known = self._named(connection, text)
-        values = _written(parameters, order)
-        if values is None:
+        known, asked = self._of(connection), _written(text, parameters)
+        if asked is None:
             return False
-        if not known and not await _exchanged(pgconn, lambda: pgconn.send_prepare(name, _numbered(text, order))):
-            return False
-        good = await _exchanged(pgconn, lambda: pgconn.send_query_prepared(name, values))
-        return self._judged(connection, text, (name, order), good)
+        values, shape = asked
+        name = known.names.get(shape) or self._new_name()
+        if shape not in known.names:
+            if known.full or not _good(
+                await _exchanged(pgconn, lambda: pgconn.send_prepare(name, _numbered(text), shape[1]))
+            ):
+                return False
+            known.names[shape] = name
+        return known.judged(shape, await _exchanged(pgconn, lambda: pgconn.send_query_prepared(name, values)))
 
-    def _named(self, connection: Connection[tuple[Any, ...]], text: str) -> tuple[bytes, tuple[str, ...], bool]:
-        """The name and the parameters of a statement on this connection, and whether it has it already."""
+    def _new_name(self) -> bytes:
+        return b"holdfast_%d" % next(self._numbers)
+
+    def _of(self, connection: Connection[tuple[Any, ...]]) -> _Known:
         known = self._known.get(connection)
         if known is None:
             known = self._known[connection] = _Known()
-        prepared = known.prepared.get(text)
-        if prepared is not None:
-            return *prepared, True
-        return b"holdfast_%d" % next(self._numbers), tuple(dict.fromkeys(_PARAMETER.findall(text))), False
-
-    def _judged(self, connection: Connection[tuple[Any, ...]], text: str, prepared: Prepared, good: bool) -> bool:
-        if good:
-            self._known[connection].prepared[text] = prepared
-        else:
-            # Somebody between us and the server may have forgotten it.
-            self._known[connection].prepared.pop(text, None)
-        return good
+        return known
 
 
-def _numbered(text: str, order: tuple[str, ...]) -> bytes:
+@lru_cache(maxsize=1_000)
+def _order(text: str) -> tuple[str, ...]:
+    """The parameters of a statement, each once."""
+    return tuple(dict.fromkeys(_PARAMETER.findall(text)))
+
+
+def _numbered(text: str) -> bytes:
     """The text as the server reads it, with numbers for parameters."""
+    order = _order(text)
     return _PARAMETER.sub(lambda found: f"${order.index(found[1]) + 1}", text).replace("%%", "%").encode()
 
 
-def _good(result: PGresult) -> bool:
-    return result.status in _GOOD
+def _good(result: PGresult | None) -> bool:
+    return result is not None and result.status in _GOOD
 
 
-def _written(parameters: Mapping[str, Any], order: tuple[str, ...]) -> list[bytes | None] | None:
+def _written(text: str, parameters: Mapping[str, Any]) -> tuple[list[bytes | None], Shape] | None:
     """The values as the server reads them; None when one of them is not plain and is left to the driver."""
     values: list[bytes | None] = []
-    for name in order:
+    types: list[int] = []
+    for name in _order(text):
         value = parameters[name]
         if value is None:
             values.append(None)
-        elif type(value) is int:
+            types.append(UNTOLD)
+        elif type(value) is int and -INT8_MAX <= value <= INT8_MAX:
             values.append(b"%d" % value)
+            types.append(_width(value))
         elif type(value) is str and "\0" not in value:
             values.append(value.encode())
+            types.append(UNTOLD)
         else:
             return None
-    return values
+    return values, (text, tuple(types))
 
 
-async def _exchanged(pgconn: PGconn, send: Callable[[], None]) -> bool:
-    """Send something and wait for everything that comes back; whether all of it is good."""
+def _width(value: int) -> int:
+    """As the driver chooses: the smallest type that holds the number."""
+    if -0x8000 <= value < 0x8000:
+        return INT2
+    return INT4 if -0x8000_0000 <= value < 0x8000_0000 else INT8
+
+
+async def _exchanged(pgconn: PGconn, send: Callable[[], None]) -> PGresult | None:
+    """Send something and wait for everything that comes back: the first that is not good, or the last; None when the
+    connection is gone."""
     import asyncio
 
     from psycopg import OperationalError
 
     loop = asyncio.get_running_loop()
-    good = True
+    told: PGresult | None = None
     try:
         send()
         while pgconn.flush():
@@ -158,10 +196,10 @@ async def _exchanged(pgconn: PGconn, send: Callable[[], None]) -> bool:
                 pgconn.consume_input()
             result = pgconn.get_result()
             if result is None:
-                return good
-            good = good and _good(result)
+                return told
+            told = result if told is None or _good(told) else told
     except OperationalError:
-        return False  # the connection is gone
+        return None
 
 
 async def _able(watch: Callable[..., Any], unwatch: Callable[[int], Any], socket: int) -> None:
