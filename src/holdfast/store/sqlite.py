@@ -62,8 +62,12 @@ class SqliteDatabase:
             yield execute
 
     def put(self, text: str, parameters: Mapping[str, Any]) -> None:
-        with self.transaction(write=True) as execute:
-            execute(text, parameters)
+        self._forget_after_fork()
+        with self._turn:
+            connection = self._write_connection()
+            _refuse_open(connection)
+            # By itself it is a transaction; to begin and to end one costs as much again as to insert a row.
+            _patiently(connection, text, parameters)
 
     def put_at_hand(self, text: str, parameters: Mapping[str, Any]) -> bool:  # noqa: ARG002 - others may be writing
         return False
@@ -103,8 +107,7 @@ class SqliteDatabase:
         self._process = os.getpid()
 
     def _inside(self, connection: sqlite3.Connection, begin: str) -> Iterator[Execute]:
-        if connection.in_transaction:
-            raise sqlite3.ProgrammingError("this thread has a transaction open already: hand its Tx on instead")
+        _refuse_open(connection)
         try:
             _patiently(connection, begin)
             yield executor_on(connection)
@@ -163,17 +166,22 @@ def executor_on(connection: sqlite3.Connection) -> Execute:
     return execute
 
 
+def _refuse_open(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        raise sqlite3.ProgrammingError("this thread has a transaction open already: hand its Tx on instead")
+
+
 def _roll_back(connection: sqlite3.Connection) -> None:
     if connection.in_transaction:
         connection.execute("ROLLBACK")
 
 
-def _patiently(connection: sqlite3.Connection, text: str) -> None:
-    """Run a statement that may find the file locked by another process."""
+def _patiently(connection: sqlite3.Connection, text: str, parameters: Mapping[str, Any] | tuple[()] = ()) -> None:
+    """Run a statement that may find the file locked by another process; it has done nothing then."""
     give_up_s = monotonic_s() + BUSY_S
     while True:
         try:
-            connection.execute(text)
+            connection.execute(text, parameters)
             return
         except sqlite3.OperationalError as busy:
             if busy.sqlite_errorcode & 0xFF not in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:

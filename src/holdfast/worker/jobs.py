@@ -15,7 +15,7 @@ from holdfast.store import Store, Tx
 from holdfast.store.transaction import refuse_connection
 from holdfast.worker import ledger, telling
 from holdfast.worker.combiner import Combiner
-from holdfast.worker.enqueueing import Batch
+from holdfast.worker.enqueueing import Batch, insert
 from holdfast.worker.job import DEFAULT_QUEUE, Enqueued, JobFilter, NewJob, Options
 from holdfast.worker.prepared import COLUMNS, Prepared, prepared
 from holdfast.worker.settlement import fingerprint
@@ -257,7 +257,7 @@ class Jobs:
             values = dict(zip(COLUMNS, rows[0], strict=True))
             self.store.put("job.enqueue_one", repeatable=True, **values)
         else:
-            self.store.each(lambda tx: tx.many("job.enqueue", rows), repeatable=True)
+            self.store.each(lambda tx: insert(tx, rows), repeatable=True)
         return _inserted(rows, self.notifier.wake_now)
 
     async def _insert_async(self, rows: Sequence[Prepared]) -> Sequence[str] | None:

