@@ -88,7 +88,7 @@ def pickup(contender: Contender, address: str, samples: int) -> list[float]:
         _wait_for(lines, READY)
         worker.stdin.write("go\n")
         worker.stdin.flush()
-        with contender.sender(address) as send:
+        with contender.waker(address) as send:
             sleep(1.0)
             for number in range(samples):
                 sleep(random.uniform(*PAUSE_S))

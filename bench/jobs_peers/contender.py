@@ -77,6 +77,10 @@ class Contender(ABC):
     def sender(self, address: str) -> AbstractContextManager[Send]:
         """A client that enqueues one job when called."""
 
+    def waker(self, address: str) -> AbstractContextManager[Send]:
+        """The same, where an idle worker has to be told of the job; the queues do that by themselves."""
+        return self.sender(address)
+
 
 class Client(Protocol):
     """The enqueuing side of a contender that blocks."""

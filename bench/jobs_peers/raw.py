@@ -1,6 +1,7 @@
 """Plain SQL in psycopg: what this server and this driver can do at most, without a queue around it.
 
-One table, no journal, no lease, no fencing; a batch is claimed in one statement and completed in the next.
+One table, no journal, no lease, no fencing; a batch is claimed in one statement and completed in the next. An idle
+worker listens, and whoever measures how soon it begins tells it after the insert.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from contextlib import contextmanager
 
 import psycopg
 
-from bench.jobs_peers.contender import Client, Handled, SyncContender
+from bench.jobs_peers.contender import WARM_PAYLOAD, Client, Handled, Send, SyncContender
 
 BATCH = 500
-IDLE_S = 0.01
+IDLE_S = 1.0
 CONNECTIONS = 10
 
 # The order starts with a column that the primary key does not have: else the planner walks the primary key past all
@@ -39,6 +40,7 @@ RETURNING id, payload
 """
 COMPLETE = "UPDATE raw_job SET state = 'complete', finished_at = now() WHERE id = ANY(%s)"
 INSERT = "INSERT INTO raw_job (queue, payload) VALUES ('default', %s)"
+LISTEN, NOTIFY = "LISTEN raw_job", "NOTIFY raw_job"
 INSERT_MANY = "INSERT INTO raw_job (queue, payload) SELECT 'default', unnest(%s::text[])"
 
 
@@ -52,6 +54,10 @@ class RawClient:
 
     def one(self, payload: str) -> None:
         self._connection().execute(INSERT, (payload,), prepare=True)
+
+    def one_told(self, payload: str) -> None:
+        self.one(payload)
+        self._connection().execute(NOTIFY)
 
     def many(self, payloads: Sequence[str]) -> None:
         self._connection().execute(INSERT_MANY, (list(payloads),), prepare=True)
@@ -87,14 +93,25 @@ class Raw(SyncContender):
         """Ten connections, each with a thread: a connection for each of a hundred would be no fair use."""
         return super().together(address, seconds, min(callers, CONNECTIONS))
 
+    @contextmanager
+    def waker(self, address: str) -> Iterator[Send]:
+        with self.client(address) as client:
+            assert isinstance(client, RawClient)
+            client.one_told(WARM_PAYLOAD)
+            yield client.one_told
+
     def work(self, address: str, handled: Handled, ready: Callable[[], None]) -> None:
-        with psycopg.connect(address, autocommit=True) as connection:
-            pause = threading.Event()
+        with (
+            psycopg.connect(address, autocommit=True) as listening,
+            psycopg.connect(address, autocommit=True) as connection,
+        ):
+            listening.execute(LISTEN)
             ready()
             while True:
                 rows = connection.execute(CLAIM, (BATCH,), prepare=True).fetchall()
                 if not rows:
-                    pause.wait(IDLE_S)
+                    for _ in listening.notifies(timeout=IDLE_S, stop_after=1):
+                        pass
                     continue
                 for _, payload in rows:
                     handled(payload)
