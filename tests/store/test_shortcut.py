@@ -141,6 +141,22 @@ def test_the_error_is_the_drivers_own(emptied_dsn: str) -> None:
         database.close()
 
 
+def test_what_follows_may_fail_and_what_was_put_stays(emptied_dsn: str) -> None:
+    database = PostgresqlDatabase(emptied_dsn)
+    register = "INSERT INTO queue (name) VALUES (%(name)s)"
+    try:
+        assert database.put(register, {"name": "a"}, (register, {"name": "b"}))
+        assert not database.put(register, {"name": "c"}, (register, {"name": "b"})), "b was there already"
+        assert not database.put(register, {"name": "d"}, ("SELECT pg_terminate_backend(pg_backend_pid())", {}))
+        assert not database.put(register, {"name": "e"})
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            database.put(register, {"name": "a"}, (register, {"name": "f"}))
+        with database.single() as execute:
+            assert execute("SELECT name FROM queue ORDER BY name", {}).fetchall() == [(name,) for name in "abcde"]
+    finally:
+        database.close()
+
+
 @pytest.mark.parametrize("fault", ["lose_request", "lose_reply"])
 def test_a_lost_connection_leaves_open_whether_it_happened(behind: Store, proxy: FaultProxy, fault: str) -> None:
     behind.put("queue.register", name="before")

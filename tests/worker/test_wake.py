@@ -13,6 +13,8 @@ import psycopg
 import pytest
 
 from holdfast.base import monotonic_s
+from holdfast.catalog import Failure
+from holdfast.catalog.core import BAD_REQUEST
 from holdfast.store import Engine, Store
 from holdfast.testing import instant
 from holdfast.testing.processes import wait_until
@@ -184,8 +186,15 @@ def heard(store: Store) -> Iterator[list[str]]:
     thread.join()
 
 
-TELLS = pytest.mark.parametrize("tell", [Notifier.wake, Notifier.wake_now])
 Tell = Callable[[Notifier, str], None]
+
+
+def told_behind(notifier: Notifier, queue: str) -> None:
+    """As whoever enqueues one job tells of it."""
+    notifier.told_with(queue, lambda then: notifier._store.put("queue.register", name=queue, then=then))
+
+
+TELLS = pytest.mark.parametrize("tell", [Notifier.wake, told_behind])
 
 
 @TELLS
@@ -210,13 +219,12 @@ def test_what_was_to_be_told_is_told_before_the_end(store: Store, heard: list[st
     wait_until(lambda: heard == ["mail"], within_s=PATIENCE_S, what="it has arrived")
 
 
-@TELLS
-def test_telling_never_fails(store: Store, tell: Tell) -> None:
+def test_telling_never_fails(store: Store) -> None:
     notifier = Notifier(store)
     store.close()
-    tell(notifier, "mail")
+    notifier.wake("mail")
     notifier.close()
-    tell(notifier, "after the end")
+    notifier.wake("after the end")
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
@@ -230,12 +238,27 @@ def test_whoever_enqueues_one_job_tells_of_it_without_a_thread(store: Store, hea
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_with_no_connection_at_hand_a_thread_tells_of_it(store: Store, heard: list[str]) -> None:
+def test_what_could_not_be_told_behind_an_enqueue_is_told_by_a_thread(store: Store, heard: list[str]) -> None:
     notifier = Notifier(store)
-    with store.database.single():  # the only one that was made so far
-        notifier.wake_now("mail")
-        assert notifier._thread is not None
+    given: list[object] = []
+    notifier.told_with("mail", lambda then: bool(given.append(then)))
+    assert given[0] is not None, "nobody told a moment ago"
     wait_until(lambda: heard == ["mail"], within_s=PATIENCE_S, what="it has arrived")
+    notifier.close()
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_what_cannot_be_committed_is_not_told(store: Store, heard: list[str]) -> None:
+    notifier = Notifier(store)
+
+    def refused(then: object) -> bool:
+        raise BAD_REQUEST("No.")
+
+    with pytest.raises(Failure):
+        notifier.told_with("mail", refused)
+    notifier.wake("last")
+    wait_until(lambda: "last" in heard, within_s=PATIENCE_S, what="the last one has arrived")
+    assert heard == ["last"]
     notifier.close()
 
 

@@ -23,6 +23,10 @@ Execute = Callable[[str, Mapping[str, Any]], Cursor]
 """Runs one statement with its parameters."""
 
 
+Follow = tuple[str, Mapping[str, Any]]
+"""A statement and its parameters."""
+
+
 class CommitUnknown(Exception):
     """The connection was lost while committing: it may have happened or not."""
 
@@ -48,16 +52,18 @@ class Database(Protocol):
         """For one statement that is a transaction of its own."""
         ...
 
-    def put(self, text: str, parameters: Mapping[str, Any]) -> None:
+    def put(self, text: str, parameters: Mapping[str, Any], then: Follow | None = None) -> bool:
         """Run one statement that is a transaction of its own and whose answer nobody needs; the cheapest way.
 
-        Raises:
-            CommitUnknown: nobody can tell whether it happened.
-        """
-        ...
+        Args:
+            then: a second one, on the same connection as soon as the first is on disk. It may be left out.
 
-    def put_at_hand(self, text: str, parameters: Mapping[str, Any]) -> bool:
-        """The same without waiting for a connection and without a second try: False when it has not happened so."""
+        Returns:
+            Whether the second one has happened.
+
+        Raises:
+            CommitUnknown: nobody can tell whether the first has happened.
+        """
         ...
 
     async def put_async(self, text: str, parameters: Mapping[str, Any]) -> bool:

@@ -10,12 +10,13 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from holdfast.base import monotonic_s
 from holdfast.base.lazy import name_extra
-from holdfast.store.database import CommitUnknown, Cursor, Execute
+from holdfast.store.database import CommitUnknown, Cursor, Execute, Follow
 from holdfast.store.shortcut import Shortcuts
 from holdfast.store.statements import Engine
 
@@ -77,28 +78,12 @@ class PostgresqlDatabase:
     @contextmanager
     def single(self) -> Iterator[Execute]:
         with self._connected() as connection:
-            yield lambda text, parameters: self._run_alone(connection, text, parameters)
+            yield partial(self._run_alone, connection)
 
-    def put(self, text: str, parameters: Mapping[str, Any]) -> None:
-        pool = self._open()
-        connection = self._sound(pool)
-        try:
+    def put(self, text: str, parameters: Mapping[str, Any], then: Follow | None = None) -> bool:
+        with self._connected() as connection:
             self._run_alone(connection, text, parameters)
-        finally:
-            self._give_back(pool, connection)
-
-    def put_at_hand(self, text: str, parameters: Mapping[str, Any]) -> bool:
-        from psycopg import OperationalError
-
-        pool, connection = self._at_hand()
-        if pool is None or connection is None:
-            return False
-        try:
-            return self._shortcuts.run(connection, text, parameters) is not None
-        except OperationalError:
-            return False  # the connection is gone
-        finally:
-            self._give_back(pool, connection)
+            return then is not None and self._followed(connection, *then)
 
     async def put_async(self, text: str, parameters: Mapping[str, Any]) -> bool:
         pool, connection = self._at_hand()
@@ -161,6 +146,14 @@ class PostgresqlDatabase:
             if connection.closed and getattr(error, "sqlstate", None) is None:
                 raise CommitUnknown from error
             raise
+
+    def _followed(self, connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]) -> bool:
+        from psycopg import OperationalError
+
+        try:
+            return self._shortcuts.run(connection, text, parameters) is not None
+        except OperationalError:
+            return False  # the connection is gone; what was put before is on disk
 
     def _sound(self, pool: ConnectionPool[Connection[tuple[Any, ...]]]) -> Connection[tuple[Any, ...]]:
         """A connection from the pool. Where one was lost, the others that lie there are tried out before use."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.base import monotonic_s, world
 from holdfast.catalog.core import TRANSACTION_ROLLED_BACK
-from holdfast.store.database import Cursor, Execute
+from holdfast.store.database import Cursor, Execute, Follow
 from holdfast.store.statements import Engine
 
 BUSY_S = 30.0
@@ -61,15 +61,13 @@ class SqliteDatabase:
         with self.transaction(write=True) as execute:
             yield execute
 
-    def put(self, text: str, parameters: Mapping[str, Any]) -> None:
+    def put(self, text: str, parameters: Mapping[str, Any], then: Follow | None = None) -> bool:  # noqa: ARG002 - left out
         self._forget_after_fork()
         with self._turn:
             connection = self._write_connection()
             _refuse_open(connection)
             # By itself it is a transaction; to begin and to end one costs as much again as to insert a row.
             _patiently(connection, text, parameters)
-
-    def put_at_hand(self, text: str, parameters: Mapping[str, Any]) -> bool:  # noqa: ARG002 - others may be writing
         return False
 
     async def put_async(self, text: str, parameters: Mapping[str, Any]) -> bool:  # noqa: ARG002 - it would block

@@ -6,7 +6,7 @@ run again here; what may or may not have happened is run again only if the phase
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any, TypeVar
 
@@ -118,16 +118,29 @@ class Store:
 
         return self._tried(once, repeatable=repeatable)
 
-    def put(self, name: str, /, *, repeatable: bool = False, **parameters: Any) -> None:
-        """Run one statement that is a transaction of its own and answers nothing; cheaper still."""
+    def put(
+        self,
+        name: str,
+        /,
+        *,
+        repeatable: bool = False,
+        then: tuple[str, Mapping[str, Any]] | None = None,
+        **parameters: Any,
+    ) -> bool:
+        """Run one statement that is a transaction of its own and answers nothing; cheaper still.
+
+        Args:
+            repeatable: as in `atomic`.
+            then: another statement and its parameters, which may follow at once, a transaction of its own too.
+
+        Returns:
+            Whether the other one has happened: it is left out where that is not cheap, and its failure is nobody's.
+        """
         statement = self._statements[name]
         if statement.clocked:
             parameters["now_us"] = now_us()
-        self._tried(lambda: self.database.put(statement.text, parameters), repeatable=repeatable)
-
-    def put_at_hand(self, name: str, /, **parameters: Any) -> bool:
-        """The same where it can be had at once, with no second try; False when it may not have happened."""
-        return self.database.put_at_hand(self._statements[name].text, parameters)
+        follow = None if then is None else (self._statements[then[0]].text, then[1])
+        return self._tried(lambda: self.database.put(statement.text, parameters, follow), repeatable=repeatable)
 
     async def put_many_async(self, name: str, rows: Sequence[Row]) -> bool:
         """Run one statement for many rows, a transaction of its own, without a thread.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -253,16 +253,23 @@ class Jobs:
         self.notifier.close()
 
     def _insert(self, rows: Sequence[Prepared]) -> Sequence[str]:
-        if len(rows) == 1:
-            values = dict(zip(COLUMNS, rows[0], strict=True))
-            self.store.put("job.enqueue_one", repeatable=True, **values)
-        else:
+        if len(rows) > 1:
             self.store.each(lambda tx: insert(tx, rows), repeatable=True)
-        return _inserted(rows, self.notifier.wake_now)
+            return self._inserted(rows)
+        values = dict(zip(COLUMNS, rows[0], strict=True))
+        self.notifier.told_with(
+            values["queue"], lambda then: self.store.put("job.enqueue_one", repeatable=True, then=then, **values)
+        )
+        return [values["id"]]
 
     async def _insert_async(self, rows: Sequence[Prepared]) -> Sequence[str] | None:
         # What may have happened and is done again in a thread happens once: the ids are the same.
-        return _inserted(rows, self.notifier.wake) if await self.store.put_many_async("job.enqueue", rows) else None
+        return self._inserted(rows) if await self.store.put_many_async("job.enqueue", rows) else None
+
+    def _inserted(self, rows: Sequence[Prepared]) -> Sequence[str]:
+        for queue in {row[2] for row in rows}:
+            self.notifier.wake(queue)
+        return [row[0] for row in rows]
 
     def _gathering(self) -> Gathering[Prepared, str]:
         if self._coroutines is None:
@@ -283,12 +290,6 @@ class Jobs:
         if queue not in self._known_queues:
             self.store.atomic(lambda tx: tx.run("queue.register", name=queue), repeatable=True)
             self._known_queues.add(queue)
-
-
-def _inserted(rows: Sequence[Prepared], wake: Callable[[str], None]) -> Sequence[str]:
-    for queue in {row[2] for row in rows}:
-        wake(queue)
-    return [row[0] for row in rows]
 
 
 def _tell_cancelled(job: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import select
 import socket
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from holdfast.base import REAL
 from holdfast.catalog import Failure
@@ -46,22 +46,35 @@ class Notifier:
     def wake(self, queue: str) -> None:
         """Work was committed to this queue; a thread tells of it."""
         self._store.woken(queue)
-        if self._store.engine is Engine.POSTGRESQL:  # else other processes see the file change
-            self._leave_to_thread(queue)
-
-    def wake_now(self, queue: str) -> None:
-        """The same from this thread, which may take a round trip: a lone job is begun the sooner."""
-        self._store.woken(queue)
         if self._store.engine is not Engine.POSTGRESQL:
-            return
+            return  # other processes see the file change
+        with self._lock:
+            self._queues.add(queue)
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._run, name="holdfast-notify", daemon=True)
+                self._thread.start()
+        self._something.set()
+
+    def told_with(self, queue: str, put: Callable[[tuple[str, Mapping[str, Any]] | None], bool]) -> None:
+        """Commit work to this queue by calling `put`, and tell of it.
+
+        Where nobody told a moment ago, `put` is given the statement that tells, to send it right behind its own: a
+        lone job is begun the sooner. It answers whether it did.
+        """
+        notify = ("store.notify", {"channel": CHANNEL, "queue": queue}) if self._may_tell() else None
+        if put(notify):
+            self._store.woken(queue)
+        else:
+            self.wake(queue)
+
+    def _may_tell(self) -> bool:
         with self._lock:
             now_s = REAL.monotonic_s()
-            free = not self._queues and now_s >= self._next_s
-            if free:
-                self._rest_s = DEBOUNCE_S
-                self._next_s = now_s + DEBOUNCE_S
-        if not (free and self._store.put_at_hand("store.notify", channel=CHANNEL, queue=queue)):
-            self._leave_to_thread(queue)
+            if self._queues or now_s < self._next_s or self._store.engine is not Engine.POSTGRESQL:
+                return False
+            self._rest_s = DEBOUNCE_S
+            self._next_s = now_s + DEBOUNCE_S
+            return True
 
     def close(self) -> None:
         """Send what is left, and stop."""
@@ -69,14 +82,6 @@ class Notifier:
         self._something.set()
         if self._thread is not None:
             self._thread.join(timeout=LISTEN_S)
-
-    def _leave_to_thread(self, queue: str) -> None:
-        with self._lock:
-            self._queues.add(queue)
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="holdfast-notify", daemon=True)
-                self._thread.start()
-        self._something.set()
 
     def _run(self) -> None:
         while not self._closed or self._queues:
