@@ -13,8 +13,6 @@ import psycopg
 import pytest
 
 from holdfast.base import monotonic_s
-from holdfast.catalog import Failure
-from holdfast.catalog.core import BAD_REQUEST
 from holdfast.store import Engine, Store
 from holdfast.testing import instant
 from holdfast.testing.processes import wait_until
@@ -191,7 +189,8 @@ Tell = Callable[[Notifier, str], None]
 
 def told_behind(notifier: Notifier, queue: str) -> None:
     """As whoever enqueues one job tells of it."""
-    notifier.told_with(queue, lambda then: notifier._store.put("queue.register", name=queue, then=then))
+    if not notifier._store.put("queue.register", name=queue, then=notifier.turn(queue)):
+        notifier.wake(queue)
 
 
 TELLS = pytest.mark.parametrize("tell", [Notifier.wake, told_behind])
@@ -238,28 +237,11 @@ def test_whoever_enqueues_one_job_tells_of_it_without_a_thread(store: Store, hea
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_what_could_not_be_told_behind_an_enqueue_is_told_by_a_thread(store: Store, heard: list[str]) -> None:
+def test_only_one_enqueue_in_a_moment_has_its_turn_to_tell(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wake_module, "DEBOUNCE_S", FAR_S)
     notifier = Notifier(store)
-    given: list[object] = []
-    notifier.told_with("mail", lambda then: bool(given.append(then)))
-    assert given[0] is not None, "nobody told a moment ago"
-    wait_until(lambda: heard == ["mail"], within_s=PATIENCE_S, what="it has arrived")
-    notifier.close()
-
-
-@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_what_cannot_be_committed_is_not_told(store: Store, heard: list[str]) -> None:
-    notifier = Notifier(store)
-
-    def refused(then: object) -> bool:
-        raise BAD_REQUEST("No.")
-
-    with pytest.raises(Failure):
-        notifier.told_with("mail", refused)
-    notifier.wake("last")
-    wait_until(lambda: "last" in heard, within_s=PATIENCE_S, what="the last one has arrived")
-    assert heard == ["last"]
-    notifier.close()
+    assert notifier.turn("mail") is not None
+    assert notifier.turn("mail") is None
 
 
 def test_wake_ups_without_end_do_not_keep_the_heart_from_looking(

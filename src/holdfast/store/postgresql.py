@@ -81,9 +81,13 @@ class PostgresqlDatabase:
             yield partial(self._run_alone, connection)
 
     def put(self, text: str, parameters: Mapping[str, Any], then: Follow | None = None) -> bool:
-        with self._connected() as connection:
+        pool = self._open()
+        connection = self._sound(pool)
+        try:
             self._run_alone(connection, text, parameters)
             return then is not None and self._followed(connection, *then)
+        finally:
+            self._give_back(pool, connection)
 
     async def put_async(self, text: str, parameters: Mapping[str, Any]) -> bool:
         pool, connection = self._at_hand()

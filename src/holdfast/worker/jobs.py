@@ -257,9 +257,11 @@ class Jobs:
             self.store.each(lambda tx: insert(tx, rows), repeatable=True)
             return self._inserted(rows)
         values = dict(zip(COLUMNS, rows[0], strict=True))
-        self.notifier.told_with(
-            values["queue"], lambda then: self.store.put("job.enqueue_one", repeatable=True, then=then, **values)
-        )
+        queue = values["queue"]
+        if self.store.put("job.enqueue_one", repeatable=True, then=self.notifier.turn(queue), **values):
+            self.store.woken(queue)
+        else:
+            self.notifier.wake(queue)
         return [values["id"]]
 
     async def _insert_async(self, rows: Sequence[Prepared]) -> Sequence[str] | None:

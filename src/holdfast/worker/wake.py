@@ -55,26 +55,18 @@ class Notifier:
                 self._thread.start()
         self._something.set()
 
-    def told_with(self, queue: str, put: Callable[[tuple[str, Mapping[str, Any]] | None], bool]) -> None:
-        """Commit work to this queue by calling `put`, and tell of it.
+    def turn(self, queue: str) -> tuple[str, Mapping[str, Any]] | None:
+        """The statement that tells of this queue, where nobody told a moment ago: to be sent right behind the commit.
 
-        Where nobody told a moment ago, `put` is given the statement that tells, to send it right behind its own: a
-        lone job is begun the sooner. It answers whether it did.
+        A lone job is begun the sooner. Whoever has it sent calls `store.woken`, and else `wake`.
         """
-        notify = ("store.notify", {"channel": CHANNEL, "queue": queue}) if self._may_tell() else None
-        if put(notify):
-            self._store.woken(queue)
-        else:
-            self.wake(queue)
-
-    def _may_tell(self) -> bool:
         with self._lock:
             now_s = REAL.monotonic_s()
             if self._queues or now_s < self._next_s or self._store.engine is not Engine.POSTGRESQL:
-                return False
+                return None
             self._rest_s = DEBOUNCE_S
             self._next_s = now_s + DEBOUNCE_S
-            return True
+        return "store.notify", {"channel": CHANNEL, "queue": queue}
 
     def close(self) -> None:
         """Send what is left, and stop."""
