@@ -24,7 +24,7 @@ Execute = Callable[[str, Mapping[str, Any]], Cursor]
 
 
 Follow = tuple[str, Mapping[str, Any]]
-"""A statement and its parameters."""
+"""A statement, by its text or its name, and its parameters."""
 
 
 class CommitUnknown(Exception):

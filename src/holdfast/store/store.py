@@ -6,7 +6,7 @@ run again here; what may or may not have happened is run again only if the phase
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from holdfast.catalog.core import DATABASE_CONNECTION_ERROR, TRANSACTION_ROLLED_
 from holdfast.catalog.durable import COMMIT_UNKNOWN
 from holdfast.catalog.failure import Failure
 from holdfast.store.address import Address, read_address
-from holdfast.store.database import CommitUnknown, Database, Execute
+from holdfast.store.database import CommitUnknown, Database, Execute, Follow
 from holdfast.store.joining import executor
 from holdfast.store.migrate import migrate
 from holdfast.store.statements import Engine, Statement, parse
@@ -124,7 +124,7 @@ class Store:
         /,
         *,
         repeatable: bool = False,
-        then: tuple[str, Mapping[str, Any]] | None = None,
+        then: Follow | None = None,
         **parameters: Any,
     ) -> bool:
         """Run one statement that is a transaction of its own and answers nothing; cheaper still.

@@ -9,7 +9,7 @@ from holdfast.catalog import current_context
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.store import Engine, Tx
 from holdfast.worker.job import Enqueued, NewJob
-from holdfast.worker.prepared import Names, Prepared, as_row, check_names
+from holdfast.worker.prepared import COLUMNS, Names, Prepared, as_row, check_names
 from holdfast.worker.streaming import Lines
 
 TWIN_TRIES = 5
@@ -104,7 +104,7 @@ def insert(tx: Tx, rows: Sequence[Prepared]) -> bool:
     """Insert the rows; False when they were there already, or a twin keeps the only one out."""
     if tx.engine is Engine.SQLITE:
         alike: dict[Prepared, dict[str, str]] = {}
-        for row in rows:
+        for row in rows:  # all but the id and the payload
             alike.setdefault((*row[1:6], *row[7:]), {})[row[0]] = row[6]
         if len(alike) * ALIKE_MIN <= len(rows):
             at_us = tx.now_us()
@@ -114,8 +114,7 @@ def insert(tx: Tx, rows: Sequence[Prepared]) -> bool:
 
 def _insert_alike(tx: Tx, shared: Prepared, payloads: dict[str, str], at_us: int) -> int:
     """Insert jobs without dedupe keys that have everything in common but their payloads."""
-    names = ("tenant", "queue", "kind", "priority", "delay_us", "", "", "attempts_max", "timeout_us", "due_us", "trace")
-    values = {name: value for name, value in zip(names, shared, strict=True) if name}
+    values = dict(zip((*COLUMNS[1:6], *COLUMNS[7:]), shared, strict=True))
     return tx.run("job.enqueue_alike", given=encode(payloads), at_us=at_us, **values)
 
 

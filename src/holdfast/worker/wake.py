@@ -9,14 +9,15 @@ from __future__ import annotations
 import select
 import socket
 import threading
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from holdfast.base import REAL
 from holdfast.catalog import Failure
 from holdfast.store import Engine, Store
 
 if TYPE_CHECKING:
+    from holdfast.store.database import Follow
     from holdfast.store.postgresql import PostgresqlDatabase
     from holdfast.store.sqlite import SqliteDatabase
 
@@ -55,7 +56,7 @@ class Notifier:
                 self._thread.start()
         self._something.set()
 
-    def turn(self, queue: str) -> tuple[str, Mapping[str, Any]] | None:
+    def turn(self, queue: str) -> Follow | None:
         """The statement that tells of this queue, where nobody told a moment ago: to be sent right behind the commit.
 
         A lone job is begun the sooner. Whoever has it sent calls `store.woken`, and else `wake`.
