@@ -1,23 +1,18 @@
-"""How values and tables are shown, and how spans are written."""
+"""How records and tables are shown."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 from typer.testing import CliRunner
 
 from holdfast.cli.command import application
 from holdfast.cli.output import document, masked
 from holdfast.cli.table import Cell, Column, plain_lines, print_table
-from holdfast.cli.wording import age, clean, cut, moment, moment_of, seconds_of, span
 
-NOW_US = 1_800_000_000_000_000
 COLUMNS = (Column("id"), Column("count", right=True), Column("when"), Column("message", cuttable=True))
 ROW = ("0198c0de-0000-7000-8000-000000000000", 3, Cell("2026-03-01T12:30:00+01:00 (3 min ago)", "3 min ago"), "m" * 50)
 
@@ -62,58 +57,6 @@ def test_a_record_is_shown_with_times_in_utc_and_spans_in_seconds() -> None:
         "payload": {"token": "***"},
         "breaker": {"opened_at": "1970-01-01T00:00:00.000001Z"},
     }
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [(0.0, "now"), (5, "5 s ago"), (90, "90 s ago"), (180, "3 min ago"), (7_200, "2 h ago"), (-7_200, "in 2 h"),
-     (3 * 86_400, "3 d ago")],
-)  # fmt: skip
-def test_an_age_is_told_in_its_largest_unit(seconds: float, said: str) -> None:
-    assert age(NOW_US - int(seconds * 1_000_000), NOW_US) == said
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"), [(None, ""), (0.0005, "0.5 ms"), (1.234, "1.2 s"), (61.0, "61 s"), (600.0, "10 min")]
-)
-def test_a_span_is_told_in_its_largest_unit(seconds: float | None, said: str) -> None:
-    assert span(seconds) == said
-
-
-def test_a_moment_names_its_zone() -> None:
-    assert datetime.fromisoformat(moment(NOW_US)) == datetime.fromtimestamp(NOW_US / 1_000_000, UTC)
-
-
-@given(st.text())
-def test_nothing_from_outside_steers_the_terminal(text: str) -> None:
-    assert clean(text).isprintable()
-    assert len(clean(text)) == len(text)
-
-
-@given(st.text(), st.integers(1, 50))
-def test_a_cut_text_is_never_longer_than_allowed(text: str, most: int) -> None:
-    assert len(cut(text, most)) <= most
-    assert cut(text, most) == text or cut(text, most).endswith("…")
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90", 90), ("1.5s", 1.5), ("5m", 300), ("5 min", 300), ("2h", 7_200), ("1d", 86_400)]
-)
-def test_spans_are_read(text: str, seconds: float) -> None:
-    assert seconds_of(text) == seconds
-    assert moment_of(text, NOW_US) == datetime.fromtimestamp(NOW_US / 1_000_000, UTC) - timedelta(seconds=seconds)
-
-
-@pytest.mark.parametrize("text", ["", "soon", "-5", "5w", "1e9", "nan", "٣"])
-def test_what_is_no_span_is_refused_with_the_forms_that_are(text: str) -> None:
-    with pytest.raises(ValueError, match="90, 5m, 2h, 1d"):
-        seconds_of(text)
-
-
-@pytest.mark.parametrize("text", ["soon", "99999999999d", "2026-13-01"])
-def test_what_is_no_moment_is_refused_with_the_forms_that_are(text: str) -> None:
-    with pytest.raises(ValueError, match="2026-03-01T12:30"):
-        moment_of(text, NOW_US)
 
 
 def test_a_wide_terminal_gets_everything() -> None:

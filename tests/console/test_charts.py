@@ -18,7 +18,6 @@ from holdfast.console.charts import (
     sparkline,
 )
 from holdfast.console.charts.canvas import nice_above
-from holdfast.console.words import age, count, number, plural, span
 from holdfast.policy import Backoff, Spread
 
 MINUTE_US = 60_000_000
@@ -107,14 +106,3 @@ def test_a_sparkline_shows_even_one_among_many() -> None:
 @pytest.mark.parametrize(("value", "top"), [(0, 1), (1, 1), (1.1, 2), (7, 10), (24, 25), (99, 100), (0.03, 0.05)])
 def test_scales_end_at_round_numbers(value: float, top: float) -> None:
     assert nice_above(value) == pytest.approx(top)
-
-
-def test_words() -> None:
-    assert [span(0), span(0.012), span(1.5), span(90), span(7_200), span(200_000)] == [
-        "0 s", "12 ms", "1.5 s", "90 s", "2 h", "2 d",
-    ]  # fmt: skip
-    assert (age(0, 3_000_000), age(3_000_000, 0), age(1, 2)) == ("3 s ago", "in 3 s", "now")
-    assert (count(1_000, most=1_000), count(999, most=1_000), plural(1, "job"), plural(2_000, "job")) == (
-        "1,000+", "999", "1 job", "2,000 jobs",
-    )  # fmt: skip
-    assert (number(0.25), number(1_234.5)) == ("0.25", "1,234")

@@ -5,25 +5,8 @@ from __future__ import annotations
 import pytest
 
 from holdfast.catalog import Blame, Failure, Severity
-from holdfast.http.wording import BLAME, SEVERITY, retry_words, span, status_words
+from holdfast.http.wording import BLAME, SEVERITY, retry_words, status_words
 from holdfast.policy import NEVER, Backoff, Retry, Spread
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0, "0 s"),
-        (0.25, "250 ms"),
-        (1.5, "1.5 s"),
-        (90, "90 s"),
-        (150, "2 min 30 s"),
-        (300, "5 min"),
-        (3_600, "1 h"),
-        (5_400, "1 h 30 min"),
-    ],
-)
-def test_a_span_is_said_as_a_person_says_it(seconds: float, words: str) -> None:
-    assert span(seconds) == words
 
 
 @pytest.mark.parametrize(

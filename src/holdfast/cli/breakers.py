@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from holdfast.base.formatting import clean
 from holdfast.cli.database import AsJson, DatabaseUrl, opened
 from holdfast.cli.output import say, say_json, say_lines
 from holdfast.cli.table import Column, say_table, when
-from holdfast.cli.wording import clean
 from holdfast.worker.queues import Queues
 
 EXAMPLES = {

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
+from holdfast.base.formatting import clean
 from holdfast.cli.catalogs import chosen_catalogs
 from holdfast.cli.database import AsJson, explained
 from holdfast.cli.output import FAILED, note, refuse, say, say_json
 from holdfast.cli.system_faults import EXPORT_UNREADABLE
-from holdfast.cli.wording import clean
 
 EXAMPLES = {
     "export": (

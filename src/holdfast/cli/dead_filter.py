@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from holdfast.base import now_us
+from holdfast.base.formatting import read_moment
 from holdfast.cli.output import refuse
-from holdfast.cli.wording import moment_of
 from holdfast.worker.dead_filter import DeadFilter
 
 Queue = Annotated[str | None, typer.Option(help="Only of this queue.")]
@@ -47,6 +47,6 @@ def chosen(
 
 def _moment(option: str, text: str | None) -> datetime | None:
     try:
-        return None if text is None else moment_of(text, now_us())
+        return None if text is None else read_moment(text, now_us(), local=True)
     except ValueError as invalid:
         raise refuse(f"--{option}: {invalid}") from None

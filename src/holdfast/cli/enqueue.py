@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from holdfast.base import CodecError, Json, decode, limits
+from holdfast.base.formatting import read_span
 from holdfast.cli.database import AsJson, DatabaseUrl, opened
 from holdfast.cli.output import note, refuse, say, say_json
-from holdfast.cli.wording import seconds_of
 from holdfast.worker import DEFAULT_QUEUE, Jobs
 
 STANDARD_INPUT = "-"
@@ -64,7 +64,7 @@ def enqueue(
 
 def _span(option: str, text: str | None) -> float | None:
     try:
-        return None if text is None else seconds_of(text)
+        return None if text is None else read_span(text)
     except ValueError as invalid:
         raise refuse(f"--{option}: {invalid}") from None
 

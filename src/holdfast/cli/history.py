@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.base import Json
+from holdfast.base.formatting import age, clean, cut, local_time, span
 from holdfast.cli.output import document, masked, note, say, say_json
 from holdfast.cli.table import Cell, Column, say_table, when
-from holdfast.cli.wording import age, clean, cut, moment, span
 
 EVENTS_MAX = 500
 """Of a longer history only the end is shown."""
@@ -78,7 +78,7 @@ _NEVER = Cell("", "")
 
 def _facts(job: dict[str, Any], now_us: int) -> list[tuple[str, str]]:
     def at(name: str) -> str:
-        return f"{moment(job[name])} ({age(job[name], now_us)})" if job[name] is not None else ""
+        return f"{local_time(job[name])} ({age(job[name], now_us)})" if job[name] is not None else ""
 
     return [
         ("id", job["id"]),

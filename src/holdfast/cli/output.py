@@ -16,8 +16,8 @@ from typing import Any
 import typer
 
 from holdfast.base import MASK, Json, encode, utc_text
+from holdfast.base.formatting import clean, cut
 from holdfast.catalog import Failure
-from holdfast.cli.wording import clean, cut
 
 FAILED = 1
 MISUSED = 2

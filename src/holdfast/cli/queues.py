@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from holdfast.base.formatting import clean, span
 from holdfast.cli.database import AsJson, DatabaseUrl, opened
 from holdfast.cli.faults import QUEUE_NOT_FOUND
 from holdfast.cli.output import note, say, say_json, say_lines
 from holdfast.cli.table import Column, say_table
-from holdfast.cli.wording import clean, span
 from holdfast.worker.queues import DEPTH_MAX, Queues, QueueStatus
 
 EXAMPLES = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.cells import cell_len, set_cell_size
 
-from holdfast.cli.wording import CELL_CHARS_MAX, age, clean, cut, moment
+from holdfast.base.formatting import CELL_CHARS_MAX, age, clean, cut, local_time
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,7 +54,7 @@ def when(at_us: int | None, now_us: int) -> Cell:
     """A moment with its age; only the age where there is little room."""
     if at_us is None:
         return Cell("", "")
-    return Cell(f"{moment(at_us)} ({age(at_us, now_us)})", age(at_us, now_us))
+    return Cell(f"{local_time(at_us)} ({age(at_us, now_us)})", age(at_us, now_us))
 
 
 def say_table(columns: Sequence[Column], rows: Sequence[Sequence[Given]], *, empty: str = "") -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from holdfast.base.formatting import span
 from holdfast.cli.database import AsJson, DatabaseUrl, opened
 from holdfast.cli.output import say_lines
 from holdfast.cli.table import Column, say_table, when
-from holdfast.cli.wording import span
 
 EXAMPLES = (
     ("holdfast workers", "every worker process on every machine"),

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from holdfast.base.formatting import count, number, span
 from holdfast.catalog.fault import Severity
 from holdfast.console.charts import Bar, Threshold, bars, columns, line_chart, line_table
 from holdfast.console.charts.canvas import floor_tenth
 from holdfast.console.graves import Group, most_frequent
 from holdfast.console.measured import Measured, Window, counted, measured, narrowed_to
 from holdfast.console.page import Desk
-from holdfast.console.parts import Column, code_link, link, panel, table
+from holdfast.console.parts import Column, code_link, link, moment, panel, table
 from holdfast.console.redacted import said
 from holdfast.console.scope import Scope
 from holdfast.console.visit import Visit
-from holdfast.console.words import count, moment, number, span
 from holdfast.http.markup import Markup, element, joined
 from holdfast.watch.panels import TOP_ROWS, Chart, Panel, Unit
 from holdfast.watch.rules import Rule

@@ -5,24 +5,18 @@ Times are written as how long ago (`30m`, `2h`, `1d`) or as `2026-03-01T12:30` i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
+from holdfast.base.formatting import moment_of, read_moment, us_of
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.console.parts import choice, field
 from holdfast.console.visit import Visit
-from holdfast.console.words import moment_of, us_of
 from holdfast.http.markup import Markup, element
 from holdfast.lifecycle import JobState
 from holdfast.worker import DeadFilter
 
 STATES = tuple(state.value for state in JobState)
-RANGES = (("1h", "last hour"), ("6h", "last 6 hours"), ("24h", "last day"), ("7d", "last week"))
-_AGO = re.compile(r"(\d{1,9})(s|m|h|d)\Z", re.ASCII)
-_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_FIRST_US, _LAST_US = us_of(datetime.min.replace(tzinfo=UTC)), us_of(datetime.max.replace(tzinfo=UTC))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,22 +92,10 @@ def time_of(visit: Visit, name: str, now_us: int) -> int | None:
     text = visit.get(name)
     if text is None:
         return None
-    at_us = _time_us(text.strip(), now_us)
-    if at_us is None or not _FIRST_US <= at_us <= _LAST_US:
-        raise BAD_REQUEST("{field} is how long ago (30m, 2h, 1d) or a time such as 2026-03-01T12:30.", field=name)
-    return at_us
-
-
-def _time_us(text: str, now_us: int) -> int | None:
-    ago = _AGO.match(text)
-    if ago:
-        # Longer ago than any calendar knows is always.
-        return max(now_us - int(ago[1]) * _UNITS_S[ago[2]] * 1_000_000, _FIRST_US)
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return us_of(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
+        return us_of(read_moment(text, now_us))
+    except ValueError as invalid:
+        raise BAD_REQUEST("{field}: {problem}", field=name, problem=str(invalid)) from None
 
 
 def iso(at_us: int) -> str:

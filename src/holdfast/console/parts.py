@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from holdfast.base import utc_text
+from holdfast.base.formatting import SECOND_US, age, clock
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element, joined
 
@@ -24,6 +26,14 @@ _STATES = {
     "holding": "bad",
     "failing fast": "bad",
 }
+
+
+def moment(at_us: int | None, now_us: int) -> Markup:
+    """The time of the day in UTC, with the date where it is another day; the exact moment and its age as a title."""
+    if at_us is None:
+        return Markup()
+    exact = utc_text(at_us // SECOND_US * SECOND_US)
+    return element("time", clock(at_us, now_us), datetime=exact, title=f"{exact}, {age(at_us, now_us)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from holdfast.base import MASK, Json
-from holdfast.console.words import MORE, cut
+from holdfast.base.formatting import MORE, cut
 from holdfast.watch.redact import is_secret, redacted_text
 
 SHOWN_CHARS_MAX = 20_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from holdfast.base.formatting import cut
 from holdfast.catalog.core import NOT_FOUND
 from holdfast.console.bulk import Bulk
 from holdfast.console.deeds import VERBS_OF_MANY, do, new_deed
@@ -27,7 +28,6 @@ from holdfast.console.pages import (
 )
 from holdfast.console.pages import limits as limits_page
 from holdfast.console.visit import Visit
-from holdfast.console.words import cut
 
 PATH_CHARS_SHOWN_MAX = 200
 

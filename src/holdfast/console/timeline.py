@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.console.parts import code_link
+from holdfast.base.formatting import SECOND_US, cut, span
+from holdfast.console.parts import code_link, moment
 from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
-from holdfast.console.words import SECOND_US, cut, moment, span
 from holdfast.http.markup import Markup, element, joined
 from holdfast.worker.settlement import ASKED
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from itertools import pairwise
 
+from holdfast.base.formatting import duration
 from holdfast.catalog import Blame, RetryRule, Severity
 from holdfast.policy import Retry
 
@@ -48,33 +49,19 @@ def retry_words(rule: RetryRule | bool) -> list[str]:
     return _rule_words(rule)
 
 
-def span(seconds: float) -> str:
-    """A length of time as a person says it: `250 ms`, `1.5 s`, `5 min`, `1 h 30 min`."""
-    if seconds == 0:
-        return "0 s"
-    if seconds < 1:
-        return f"{seconds * 1_000:.3g} ms"
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = ((hours, "h"), (minutes, "min"), (rest, "s"))
-    return " ".join(f"{count} {unit}" for count, unit in parts if count)
-
-
 def _rule_words(rule: Retry) -> list[str]:
     words = [f"Retried: up to {rule.attempts} attempts in all, waiting {_waits(rule)}."]
     if rule.when is not None:
         words.append("Only when the occurrence meets the rule's condition.")
     if rule.within_s is not None:
-        words.append(f"No attempt starts later than {span(rule.within_s)} after the first.")
+        words.append(f"No attempt starts later than {duration(rule.within_s)} after the first.")
     return [*words, *_retry_after_words(rule)]
 
 
 def _retry_after_words(rule: Retry) -> list[str]:
-    return (
-        [f"A Retry-After replaces the wait, up to {span(rule.retry_after_max_s)}."] if rule.honour_retry_after else []
-    )
+    if not rule.honour_retry_after:
+        return []
+    return [f"A Retry-After replaces the wait, up to {duration(rule.retry_after_max_s)}."]
 
 
 def _waits(rule: Retry) -> str:
@@ -82,12 +69,12 @@ def _waits(rule: Retry) -> str:
     ranges = [(late[0] - early[0], late[1] - early[1]) for early, late in pairwise(starts)]
     shown = [_range(*bounds) for bounds in ranges[:WAITS_SHOWN_MAX]]
     if len(ranges) > WAITS_SHOWN_MAX:
-        return f"{', '.join(shown)} and so on, at most {span(rule.backoff.cap_s)}"
+        return f"{', '.join(shown)} and so on, at most {duration(rule.backoff.cap_s)}"
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def _range(low_s: float, high_s: float) -> str:
-    low, high = span(low_s), span(high_s)
+    low, high = duration(low_s), duration(high_s)
     if low == high:
         return low
     if low_s == 0:

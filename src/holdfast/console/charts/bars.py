@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from holdfast.base.formatting import number
 from holdfast.console.charts.canvas import HEIGHT, WIDTH, box, canvas, down, nice_above
 from holdfast.console.parts import link
-from holdfast.console.words import number
 from holdfast.http.markup import Markup, element
 
 ROW_HEIGHT = 10

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from holdfast.base.formatting import moment_of
 from holdfast.console.charts.canvas import HEIGHT, WIDTH, across, box, canvas, nice_above, short, stroke
 from holdfast.console.parts import Column, link, table
-from holdfast.console.words import moment_of
 from holdfast.http.markup import Markup, element, joined
 
 HEADROOM = 3

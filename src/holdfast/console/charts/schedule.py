@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from holdfast.base.formatting import duration
 from holdfast.console.charts.canvas import WIDTH, box, canvas
 from holdfast.console.parts import Column, table
 from holdfast.http.markup import Markup, element
-from holdfast.http.wording import span
 
 ROW_HEIGHT = 10
 ATTEMPTS_SHOWN_MAX = 25
@@ -40,7 +40,7 @@ def schedule_chart(starts_s: Sequence[tuple[float, float]]) -> Markup:
 
 def span_range(low_s: float, high_s: float) -> str:
     """`4 s`, `4 s – 6 s`."""
-    low, high = span(low_s), span(high_s)
+    low, high = duration(low_s), duration(high_s)
     return low if low == high else f"{low} – {high}"
 
 

@@ -8,9 +8,8 @@ from math import inf
 
 from holdfast.catalog.fault import Severity
 from holdfast.console.page import Desk, Live, Page, Part
-from holdfast.console.parts import Column, badge, table
+from holdfast.console.parts import Column, badge, moment, table
 from holdfast.console.visit import Visit
-from holdfast.console.words import moment
 from holdfast.http.markup import Markup, element, joined
 from holdfast.watch.alert_state import Phase
 from holdfast.watch.alerts import Alerts, Standing

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.base import new_id
+from holdfast.base.formatting import count, cut
 from holdfast.console.listing import NEWEST_ID
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.pages.dead_work import state_of
-from holdfast.console.parts import Column, badge, field, link, notice, pager, table
+from holdfast.console.parts import Column, badge, field, link, moment, notice, pager, table
 from holdfast.console.visit import Visit
-from holdfast.console.words import count, cut, moment
 from holdfast.http.markup import Markup, element, joined
 from holdfast.store import Tx
 

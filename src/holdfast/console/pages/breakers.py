@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.base.formatting import age
 from holdfast.console.page import Desk, Live, Page, Part
-from holdfast.console.parts import Column, act, aside, badge, choice, facts, field, hidden, notice, panel, table
+from holdfast.console.parts import Column, act, aside, badge, choice, facts, field, hidden, moment, notice, panel, table
 from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
-from holdfast.console.words import age, moment
 from holdfast.http.markup import Markup, element
 from holdfast.store import Tx
 from holdfast.watch.names import BREAKER_LEVELS, LINK_BREAKER

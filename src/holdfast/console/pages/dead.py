@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from holdfast.base.formatting import count, plural
 from holdfast.console.charts import sparkline
 from holdfast.console.filters import Filter, filter_form, filter_of
 from holdfast.console.graves import WALK_ROWS_MAX, Graves, Group, graves
 from holdfast.console.listing import read_place
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.pages.dead_work import FILTERS
-from holdfast.console.parts import Column, code_link, link, notice, pager, table
+from holdfast.console.parts import Column, code_link, link, moment, notice, pager, table
 from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
-from holdfast.console.words import count, moment, plural
 from holdfast.http.markup import Markup, element, joined
 from holdfast.store import Tx
 from holdfast.worker.dead_filter import LATEST_US

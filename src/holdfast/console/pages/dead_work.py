@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from holdfast.base.formatting import SECOND_US, count, plural
 from holdfast.catalog.core import BAD_REQUEST, NOT_FOUND
 from holdfast.console.charts.canvas import WIDTH, box, canvas
 from holdfast.console.filters import Filter, filter_of
 from holdfast.console.graves import COUNT_MAX, count_dead
 from holdfast.console.page import Desk, Live, Page, Part
-from holdfast.console.parts import act, badge, facts, field, hidden, link, notice, panel
+from holdfast.console.parts import act, badge, facts, field, hidden, link, moment, notice, panel
 from holdfast.console.receivers import count_unreceivable
 from holdfast.console.visit import Visit
-from holdfast.console.words import SECOND_US, count, moment, plural
 from holdfast.http.markup import Markup, element
 from holdfast.store import Tx
 

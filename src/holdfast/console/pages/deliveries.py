@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.base import encode
+from holdfast.base.formatting import age
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.console.filters import STATES, filter_form, time_of
 from holdfast.console.listing import PAGE_ROWS, Place, read_place
 from holdfast.console.page import Desk, Live, Page, Part
-from holdfast.console.parts import Column, badge, code_link, link, notice, pager, table
+from holdfast.console.parts import Column, badge, code_link, link, moment, notice, pager, table
 from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
-from holdfast.console.words import age, moment
 from holdfast.http.markup import Markup, element, joined
 from holdfast.store import Tx
 from holdfast.worker.dead_filter import EARLIEST_US, LATEST_US

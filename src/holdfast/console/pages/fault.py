@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from holdfast.base.formatting import cut
 from holdfast.catalog import Catalog, Failure, Fault
 from holdfast.catalog.core import NOT_FOUND
 from holdfast.catalog.dialect import Dialect, document
@@ -13,7 +14,6 @@ from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.pages.faults import distinct, retried
 from holdfast.console.parts import code_link, facts, link, panel
 from holdfast.console.visit import Visit
-from holdfast.console.words import cut
 from holdfast.http.markup import Markup, element, joined
 from holdfast.http.pages import EXAMPLE_AT_US, EXAMPLE_CONTEXT, EXAMPLE_RETRY_AFTER_S
 from holdfast.http.wording import BLAME, SEVERITY, retry_words, status_words

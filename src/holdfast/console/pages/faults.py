@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from holdfast.base.formatting import number
 from holdfast.catalog import Catalog, Fault
 from holdfast.console.page import Desk, Page
 from holdfast.console.parts import Column, badge, field, link, panel, table
 from holdfast.console.visit import Visit
-from holdfast.console.words import number
 from holdfast.http.markup import Markup, element
 from holdfast.watch.names import ERRORS
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.base.formatting import span_us
 from holdfast.catalog.durable import JOB_NOT_FOUND
 from holdfast.console.page import Desk, Live, Page, Part
-from holdfast.console.parts import act, aside, badge, code_link, facts, field, link, notice, panel
+from holdfast.console.parts import act, aside, badge, code_link, facts, field, link, moment, notice, panel
 from holdfast.console.redacted import said, shown
 from holdfast.console.timeline import timeline
 from holdfast.console.visit import Visit
-from holdfast.console.words import moment, span_us
 from holdfast.http.markup import Markup, element, joined
 from holdfast.store import Tx
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.base.formatting import age, cut
 from holdfast.console.filters import Filter, filter_form, filter_of
 from holdfast.console.listing import SCAN_ROWS_MAX, Listing, listed
 from holdfast.console.page import Desk, Live, Page, Part
-from holdfast.console.parts import Column, badge, code_link, link, notice, pager, table
+from holdfast.console.parts import Column, badge, code_link, link, moment, notice, pager, table
 from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
-from holdfast.console.words import age, cut, moment
 from holdfast.http.markup import Markup, element, joined
 from holdfast.store import Tx
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from holdfast.base import limits as bounds
+from holdfast.base.formatting import SECOND_US, span
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import Column, panel, table
 from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
-from holdfast.console.words import SECOND_US, span
 from holdfast.http.markup import element
 from holdfast.store import Row, Tx
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.base.formatting import count, plural, span
 from holdfast.console.page import Desk, Live, Part
-from holdfast.console.parts import Column, act, aside, badge, field, hidden, link, notice, panel, table
+from holdfast.console.parts import Column, act, aside, badge, field, hidden, link, moment, notice, panel, table
 from holdfast.console.visit import Visit
-from holdfast.console.words import count, moment, plural, span
 from holdfast.http.markup import Markup, element, joined
 from holdfast.worker.queues import Queues, QueueStatus
 
