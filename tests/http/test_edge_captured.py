@@ -37,7 +37,7 @@ async def test_a_500_that_hides_its_exception_is_run_again(file_store: Store) ->
     async def send(message: Any) -> None:
         pass
 
-    edge = Edge(app, idempotency=Idempotency(keys=Keys(file_store)))
+    edge = Edge(app, idempotency=Idempotency(keys=Keys(file_store), anonymous=True))
     for _ in range(2):
         scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"idempotency-key", b"k")]}
         await edge(scope, send, send)  # type: ignore[arg-type]
@@ -56,7 +56,7 @@ async def test_a_background_task_that_fails_leaves_the_answer_in_order(file_stor
         sent.append(message)
 
     headers = [(b"idempotency-key", b"k")]
-    edge = Edge(app, idempotency=Idempotency(keys=Keys(file_store)))
+    edge = Edge(app, idempotency=Idempotency(keys=Keys(file_store), anonymous=True))
     for expected in (RuntimeError, None):
         scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
         if expected is None:
@@ -76,7 +76,7 @@ async def test_interrupted_work_gives_its_key_back(file_store: Store) -> None:
         await asyncio.Event().wait()
 
     keys = Keys(file_store)
-    edge = Edge(app, idempotency=Idempotency(keys=keys))
+    edge = Edge(app, idempotency=Idempotency(keys=keys, anonymous=True))
     scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"idempotency-key", b"k")]}
     task = asyncio.create_task(edge(scope, app, app))  # type: ignore[arg-type]
     await entered.wait()

@@ -44,7 +44,7 @@ def shop_on_each(store: Store) -> Iterator[tuple[int, Shop]]:
 def opened_shop(store: Store) -> Iterator[tuple[int, Shop]]:
     keys = Keys(store)
     shop = Shop(keys, store)
-    with served(Edge(shop.app, catalog=errors, idempotency=Idempotency(keys=keys))) as port:
+    with served(Edge(shop.app, catalog=errors, idempotency=Idempotency(keys=keys, anonymous=True))) as port:
         yield port, shop
 
 
@@ -118,7 +118,10 @@ def test_a_twin_waits_where_that_is_asked_for(file_store: Store) -> None:
     keys = Keys(file_store)
     counted = Shop(keys, file_store)
     counted.gate.clear()
-    with served(Edge(counted.app, idempotency=Idempotency(keys=keys, wait_s=60))) as port, ThreadPoolExecutor(2) as two:
+    with (
+        served(Edge(counted.app, idempotency=Idempotency(keys=keys, anonymous=True, wait_s=60))) as port,
+        ThreadPoolExecutor(2) as two,
+    ):
         first = two.submit(call, port, "POST", "/provision", ORDER, idempotency_key=KEY)
         assert counted.entered.wait(60)
         twin = two.submit(call, port, "POST", "/provision", ORDER, idempotency_key=KEY)
@@ -214,7 +217,7 @@ def derived(file_store: Store) -> Iterator[tuple[int, Shop]]:
     def of_order(scope: Any, body: Any) -> str | None:
         return f"saleor:{body['orderId']}:{body['lineId']}" if isinstance(body, dict) and "orderId" in body else None
 
-    rule = Idempotency(keys=keys, derive=of_order, required=True, tenant=lambda scope: scope["path"][:5])
+    rule = Idempotency(keys=keys, derive=of_order, required=True, caller=lambda scope: scope["path"][:5])
     with served(Edge(shop.app, idempotency=rule)) as port:
         yield port, shop
 

@@ -68,7 +68,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     store = Store.open(f"sqlite:///{tmp_path_factory.mktemp('openapi') / 'edge.db'}")
     store.migrate()
     limits = RateLimits(RateRule(name="client", rate=RateLimit.per_minute(1_000_000), by=by_client), store=store)
-    edge = Edge(shop(), dialect=Dialect.FULL, limits=limits, idempotency=Idempotency(keys=Keys(store)))
+    edge = Edge(shop(), dialect=Dialect.FULL, limits=limits, idempotency=Idempotency(keys=Keys(store), anonymous=True))
     with served(edge) as port:
         yield f"http://127.0.0.1:{port}"
     store.close()

@@ -160,13 +160,14 @@ def test_keys_limits_health_and_idempotency_work_without_an_event_loop(store: St
     keys = ApiKeys(store)
     limits = RateLimits(RateRule(name="client", rate=RateLimit(count=4, per_s=3_600), by=by_client), store=store)
     health = Health({"store": store_check(store)})
+    access = Access(keys)
     edge = WsgiEdge(
         flask_app(),
         catalog=errors,
-        access=Access(keys),
+        access=access,
         limits=limits,
         health=health,
-        idempotency=Idempotency(keys=Keys(store)),
+        idempotency=Idempotency(keys=Keys(store), access=access),
     )
     with wsgi_served(edge) as port:
         assert call(port, "GET", "/health").json()["status"] == "ok"

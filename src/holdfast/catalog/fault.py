@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 CODE_SHAPE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*\Z")
 CODE_CHARS_MAX = 64
+NEVER_REPLAYED = frozenset({401, 403, 429})
+"""Statuses that refuse the caller and not the request: after signing in, or a minute later, the answer is another."""
 
 
 class Blame(StrEnum):
@@ -83,6 +85,10 @@ class Fault:
             raise FaultInvalid(f"{self.code}: {self.status} is not an HTTP status a failure can have (200 to 599)")
         if not self.says.strip():
             raise FaultInvalid(f"{self.code}: `says` is empty; write the line a person should read")
+        if self.replayed and self.status in NEVER_REPLAYED:
+            raise FaultInvalid(
+                f"{self.code}: a {self.status} is never replayed: the caller may be let in the next time"
+            )
         if not isinstance(self.retry, bool) and not hasattr(self.retry, "allows"):
             raise FaultInvalid(f"{self.code}: retry: {self.retry!r} is neither True, False nor a Retry(attempts=…)")
 

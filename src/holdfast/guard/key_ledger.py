@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import Json, canonical, decode, encode, limits, monotonic_s, world
+from holdfast.catalog.fault import NEVER_REPLAYED
 from holdfast.lifecycle.idempotency import (
     NOBODY,
     Answer,
@@ -82,11 +83,13 @@ def stored(answer: Answer, headers_kept: Iterable[str]) -> Stored:
     """What is kept of an answer: the headers on the list, and everything else of it.
 
     Raises:
-        AnswerInvalid: it is none, or its body is too large.
+        AnswerInvalid: it is not an answer, it refuses the caller, or its body is too large.
         SecretLeak: a kept header or a resource is a `Secret`.
     """
     if not isinstance(answer, Answer):
         raise AnswerInvalid(f"an Answer is stored, not {type(answer).__name__}")
+    if answer.status in NEVER_REPLAYED:
+        raise AnswerInvalid(f"a {answer.status} is not kept: the caller may be let in the next time; release the key")
     most = limits().answer_bytes_max
     if len(answer.body) > most:
         raise AnswerInvalid(f"the body has {len(answer.body)} bytes; at most {most} are kept")

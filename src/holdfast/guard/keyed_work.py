@@ -11,6 +11,7 @@ from holdfast.base import Private
 from holdfast.catalog import Dialect, Failure, render
 from holdfast.catalog.classify import Classifier
 from holdfast.catalog.core import INTERNAL_ERROR
+from holdfast.catalog.fault import NEVER_REPLAYED
 from holdfast.lifecycle.idempotency import Answer, Started, is_replayed
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def do(keys: Keys, started: Started, work: Work, *, classifier: Classifier, dial
         _give_back(keys, started)  # interrupted: the next caller need not wait for the end of the lease
         raise
     if not started.finished:
-        _keep(keys, started, answer, dialect)
+        _settle(keys, started, answer, dialect)
     return Answered(answer, replayed=False)
 
 
@@ -68,6 +69,13 @@ def _failed(keys: Keys, started: Started, error: Exception, failure: Failure, di
     if error is not failure:
         raise error  # an exception that nobody declared is for the log; only repeats see it as an answer
     return Answered(answer, replayed=False, failure=failure)
+
+
+def _settle(keys: Keys, started: Started, answer: Answer, dialect: Dialect) -> None:
+    if getattr(answer, "status", None) in NEVER_REPLAYED:  # the work may return anything
+        _give_back(keys, started)
+    else:
+        _keep(keys, started, answer, dialect)
 
 
 def _keep(keys: Keys, started: Started, answer: Answer, dialect: Dialect) -> None:

@@ -8,6 +8,7 @@ from holdfast.http.site import site
 if TYPE_CHECKING:
     from holdfast.http.access import Access, identity
     from holdfast.http.body import BodyRule, ClientGone
+    from holdfast.http.callers import credentials_digest
     from holdfast.http.client import HttpClient
     from holdfast.http.edge import Edge
     from holdfast.http.exchange import note
@@ -30,6 +31,7 @@ __getattr__ = lazily(
     | dict.fromkeys(("BodyRule", "ClientGone"), "holdfast.http.body")
     | {"Edge": "holdfast.http.edge", "note": "holdfast.http.exchange"}
     | {"EDGE_FAULTS": "holdfast.http.faults", "WsgiEdge": "holdfast.http.wsgi"}
+    | {"credentials_digest": "holdfast.http.callers"}
     | {"HttpClient": "holdfast.http.client", "Reply": "holdfast.http.reply"}
     | dict.fromkeys(("ANYWHERE", "PUBLIC", "Reach", "checked"), "holdfast.http.ssrf")
     | dict.fromkeys(("Pool", "Timeouts"), "holdfast.http.transport")
@@ -73,6 +75,7 @@ __all__ = [
     "by_tenant",
     "checked",
     "created",
+    "credentials_digest",
     "identity",
     "link_check",
     "note",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from holdfast.base import Private, limits
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
 from holdfast.catalog.failure import Failure
-from holdfast.catalog.fault import Fault
+from holdfast.catalog.fault import NEVER_REPLAYED, Fault
 from holdfast.catalog.status import DEFAULT_STATUSES
 from holdfast.guard.idempotency import Answer, Keys, Started
 from holdfast.http.asgi import Message, Send
@@ -154,6 +154,8 @@ class Captured:
 
     def _is_final(self, cause: Failure | None) -> bool:
         assert self._start is not None
+        if self._start["status"] in NEVER_REPLAYED:
+            return False
         if cause is not None:
             return is_replayed(cause)
         fault = DEFAULT_STATUSES.fault(self._start["status"])

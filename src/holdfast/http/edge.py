@@ -1,8 +1,8 @@
 """The edge: pure ASGI middleware around any application.
 
 A request passes, in this order: its id and its trace; health; its deadline; the rate limits; the API key; the rate
-limits by key and tenant; the guarded body; the idempotency key; the application. Whatever goes wrong on the way is
-answered in one dialect. What is not asked for costs next to nothing.
+limits by key and tenant; the caller of an idempotency key; the guarded body; the idempotency key; the application.
+Whatever goes wrong on the way is answered in one dialect. What is not asked for costs next to nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from holdfast.http.asgi import Application, Receive, Scope, Send
 from holdfast.http.body import BodyRule, BodyRules, ClientGone, has_body, prepared
 from holdfast.http.exchange import Exchange
 from holdfast.http.health import Health
-from holdfast.http.idempotent import KEY_HEADER, Idempotency, once
+from holdfast.http.idempotent import KEY_HEADER, Idempotency, identified, once
 from holdfast.http.render import Voice
 from holdfast.http.served import Served
 from holdfast.policy.deadline import deadline_at, from_header, within, without_deadline
@@ -68,7 +68,12 @@ class Edge:
             classifier: what undeclared exceptions mean; without one they are all INTERNAL_ERROR.
             body: what bodies may be; None guards none but those that come with an idempotency key.
             on_failure: told of every failure that is answered, for metrics and logs.
+
+        Raises:
+            ValueError: the idempotency rule knows callers by API keys that this edge does not ask for.
         """
+        if idempotency is not None and idempotency.access is not access and idempotency.access is not None:
+            raise ValueError("idempotency knows callers by its access=; give the same Access to the edge as access=")
         self.app = app
         self.voice = Voice(catalog, dialect, remap=remap, classifier=classifier, on_failure=on_failure)
         self._body = body
@@ -137,6 +142,7 @@ class Edge:
         await self._admit(exchange)
         scope, rule = exchange.scope, self._idempotency
         keyed = rule is not None and rule.concerns(scope, keyed=KEY_HEADER in given)
+        caller = await identified(rule, exchange, keyed=KEY_HEADER in given) if rule is not None and keyed else None
         body: Json | bytes = b""
         if has_body(scope, length=given.get(LENGTH), encoding=given.get(ENCODING)):
             chosen = self._body(scope) if callable(self._body) else self._body
@@ -146,7 +152,7 @@ class Edge:
         if rule is None or key is None:
             await self.app(scope, receive, exchange.send)
         else:
-            await once(rule, key, body, exchange, receive, self.app)
+            await once(rule, key, body, exchange, receive, self.app, caller=caller)
 
     async def _admit(self, exchange: Exchange) -> None:
         limits = self._limits

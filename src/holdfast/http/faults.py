@@ -63,6 +63,14 @@ IDEMPOTENCY_KEY_REQUIRED = _fault(
     remedy="Send the header with a key of your own, such as a UUID, and the same one with every repeat.",
     related=("IDEMPOTENCY_KEY_INVALID",),
 )
+IDEMPOTENCY_CALLER_UNKNOWN = _fault(
+    "IDEMPOTENCY_CALLER_UNKNOWN",
+    status=401,
+    says="A request with an Idempotency-Key needs a known caller.",
+    causes=("the credentials are missing, wrong or expired", "the address is public, so that nobody is asked for any"),
+    remedy="Send valid credentials with the key. Where none are needed, send the request without a key.",
+    related=("UNAUTHORIZED", "IDEMPOTENCY_KEY_REQUIRED"),
+)
 IDEMPOTENCY_ANSWER_NOT_KEPT = _fault(
     "IDEMPOTENCY_ANSWER_NOT_KEPT",
     status=409,

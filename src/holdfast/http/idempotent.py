@@ -2,7 +2,7 @@
 
 The key is the header `Idempotency-Key`, or derived from the request. What makes it the same request is its method, its
 path with the query, and its body: JSON as the JSON it says, everything else byte for byte. The answer is stored before
-it is sent; a repeat gets it byte for byte, with `Idempotent-Replayed: true`.
+it is sent; a repeat by the same caller gets it byte for byte, with `Idempotent-Replayed: true`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from holdfast.guard.idempotency import InProgress, Keys, Mismatch, Replay, Start
 from holdfast.guard.key import under_key
 from holdfast.guard.keyed_work import REPLAYED_HEADER
 from holdfast.guard.request import NAME_CHARS_MAX, checked_scope
-from holdfast.http.access import identity
+from holdfast.http.access import CHALLENGE, Access
 from holdfast.http.asgi import Application, Receive, Scope
 from holdfast.http.aside import aside, loop_runs
+from holdfast.http.callers import Caller, caller_of
 from holdfast.http.captured import Captured
 from holdfast.http.exchange import Exchange
 from holdfast.http.render import Written
 from holdfast.policy.deadline import left_s
 
 if TYPE_CHECKING:
+    from holdfast.catalog.failure import Failure
     from holdfast.lifecycle.idempotency import Answer, Begun
 
 KEY_HEADER = b"idempotency-key"
@@ -64,12 +66,25 @@ class Idempotency:
     """Makes the key of a request that brings none, from its scope and its body; None leaves it without one."""
     when: Callable[[Scope], bool] | None = None
     """Which requests it is about; None is all of them."""
-    tenant: Callable[[Scope], str] | None = None
-    """Whose key it is; None is the tenant of the API key."""
+    access: Access | None = None
+    """The caller is the tenant of the API key that this `Access`, which is also the edge's, has found in order."""
+    caller: Caller | None = None
+    """The caller is what this function says; it has to prove it, because a replay is answered before the application
+    runs. A request with a key whose caller is None is refused with 401 `IDEMPOTENCY_CALLER_UNKNOWN`."""
+    anonymous: bool = False
+    """All callers are one: who knows a key and its request gets the stored response."""
     operation: Callable[[Scope], str] | None = None
     """What the key is for; None is the method with the path."""
     wait_s: float = 0.0
     """So long a twin waits for the first one's answer, instead of being sent away at once."""
+
+    def __post_init__(self) -> None:
+        known = [self.access is not None, self.caller is not None, self.anonymous]
+        if known.count(True) != 1:
+            raise TypeError(
+                "Idempotency needs one of access=Access(...) (callers are known by their API keys), caller=function "
+                "(of the request, names a proven caller or None) and anonymous=True (all callers share their keys)"
+            )
 
     def concerns(self, scope: Scope, *, keyed: bool) -> bool:
         """Whether the request is one of these; one without a key of its own only if it needs one or gets one."""
@@ -94,16 +109,37 @@ class Idempotency:
         return derived
 
 
-async def once(
-    rule: Idempotency, key: str, body: Json | bytes, exchange: Exchange, receive: Receive, app: Application
-) -> None:
-    """Let the application do the work, unless the same request was answered before; then that is the answer.
+async def identified(rule: Idempotency, exchange: Exchange, *, keyed: bool) -> str | None:
+    """The caller, before any of the body is read; None only of a request that may turn out to have no key.
 
     Raises:
-        Failure: IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_PAYLOAD_MISMATCH, IDEMPOTENCY_IN_PROGRESS with a time to ask
-            again, IDEMPOTENCY_LOST; or the database's own.
+        Failure: IDEMPOTENCY_CALLER_UNKNOWN.
     """
-    begun = await _begun(rule, key, body, exchange)
+    caller = await caller_of(rule, exchange.scope)
+    if caller is None and (keyed or rule.required):
+        raise _unknown(exchange)
+    return caller
+
+
+async def once(
+    rule: Idempotency,
+    key: str,
+    body: Json | bytes,
+    exchange: Exchange,
+    receive: Receive,
+    app: Application,
+    *,
+    caller: str | None,
+) -> None:
+    """Let the application do the work, unless the same caller's request was answered before; then that is the answer.
+
+    Raises:
+        Failure: IDEMPOTENCY_CALLER_UNKNOWN, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_PAYLOAD_MISMATCH,
+            IDEMPOTENCY_IN_PROGRESS with a time to ask again, IDEMPOTENCY_LOST; or the database's own.
+    """
+    if caller is None:
+        raise _unknown(exchange)
+    begun = await _begun(rule, key, body, exchange, caller)
     match begun:
         case Started():
             await _work(rule.keys, begun, exchange, receive, app)
@@ -115,9 +151,10 @@ async def once(
             raise exchange.voice.fault("IDEMPOTENCY_IN_PROGRESS")(retry_after_s=retry_after_s)
 
 
-async def _begun(rule: Idempotency, key: str, body: Json | bytes, exchange: Exchange) -> Begun:
+async def _begun(rule: Idempotency, key: str, body: Json | bytes, exchange: Exchange, caller: str) -> Begun:
     scope = exchange.scope
-    asked = _asked(rule, key, scope)
+    operation = rule.operation(scope) if rule.operation is not None else _operation(scope)
+    asked = {"tenant": caller, "operation": operation, "key": key}
     checked_scope(**asked)
     hashed = request_hash(method=scope["method"], path=_path(scope), body=body)
     give_up_s = monotonic_s() + min(rule.wait_s, left_s())
@@ -163,11 +200,9 @@ def _forbid_files(scope: Scope) -> None:
         scope["extensions"] = {name: given for name, given in extensions.items() if name not in _BY_SERVER}
 
 
-def _asked(rule: Idempotency, key: str, scope: Scope) -> dict[str, str]:
-    known = identity(scope)
-    tenant = rule.tenant(scope) if rule.tenant is not None else known.tenant if known is not None else ""
-    operation = rule.operation(scope) if rule.operation is not None else _operation(scope)
-    return {"tenant": tenant, "operation": operation, "key": key}
+def _unknown(exchange: Exchange) -> Failure:
+    exchange.headers.append(CHALLENGE)
+    return exchange.voice.fault("IDEMPOTENCY_CALLER_UNKNOWN")()
 
 
 def _operation(scope: Scope) -> str:

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from holdfast.base import encode
 from holdfast.catalog.failure import Failure
+from holdfast.catalog.fault import NEVER_REPLAYED
 from holdfast.lifecycle.moves import Move, Table
 
 NOBODY = 0
@@ -146,8 +147,11 @@ def judged(seen: Sighting, *, request_hash: str) -> Replay | InProgress | Mismat
 def is_replayed(failure: Failure) -> bool:
     """Whether repeats are answered with this failure; otherwise the same request may run again.
 
-    The fault says so itself, or else: what is retried runs again, and everything else is an answer.
+    Never a refusal of the caller. Else the fault says so itself, or: what is retried runs again, and everything else
+    is an answer.
     """
+    if failure.status in NEVER_REPLAYED:
+        return False
     declared = failure.fault.replayed
     if declared is not None:
         return declared
