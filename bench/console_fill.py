@@ -41,9 +41,9 @@ WITH RECURSIVE numbers(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FR
      named(i, at_us, state, queue, code, reason) AS (
        SELECT i, at_us, state, CASE i % {queues} {queue_cases} END, CASE i / 7 % {codes} {code_cases} END,
               i / 11 % {reasons} FROM days)
-INSERT INTO job (id, tenant, queue, kind, state, lane, due_us, payload, attempt_count, token, created_us, started_us,
-                 last_attempt_us, finished_us, failed_us, lease_owner, error_code, error_message, error_technical,
-                 fingerprint)
+INSERT INTO holdfast_job (id, tenant, queue, kind, state, lane, due_us, payload, attempt_count, token, created_us,
+                 started_us, last_attempt_us, finished_us, failed_us, lease_owner, error_code, error_message,
+                 error_technical, fingerprint)
 SELECT {id}, 'tenant-' || i % 50, queue, queue || '.run', state,
        CASE WHEN state = 'queued' AND i % 10 = 0 THEN 'waiting' ELSE 'ready' END,
        at_us + CASE WHEN state = 'queued' AND i % 10 = 0 THEN 3600000000 ELSE 0 END,
@@ -66,14 +66,14 @@ _ID = {
 _SLICES = """
 WITH RECURSIVE numbers(i) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT i + 1 FROM numbers WHERE i < {slices} - 1),
      series(n, name, labels, every_s) AS (VALUES {series})
-INSERT INTO metric_slice (width_s, name, slice_us, labels, value)
+INSERT INTO holdfast_metric_slice (width_s, name, slice_us, labels, value)
 SELECT {width_s}, name, {now_us} / {width_us} * {width_us} - i * {width_us}, labels,
        1 + (i * 31 + n * 17) % 23 FROM numbers, series
  WHERE i * {width_s} % every_s < {width_s}
 """
 _TOTALS = """
-INSERT INTO metric_total (name, labels, value, seen_us)
-SELECT name, labels, sum(value), {now_us} FROM metric_slice WHERE width_s = {width_s} GROUP BY name, labels
+INSERT INTO holdfast_metric_total (name, labels, value, seen_us)
+SELECT name, labels, sum(value), {now_us} FROM holdfast_metric_slice WHERE width_s = {width_s} GROUP BY name, labels
 """
 
 

@@ -42,7 +42,8 @@ SECRET = "a shared secret of the bench"
 
 LATENCY = """
 SELECT processed.processed_us - event.created_us
-  FROM credentials_processed_event AS processed JOIN webhook_event AS event ON event.id = processed.event_id
+  FROM holdfast_credentials_processed_event AS processed
+  JOIN holdfast_webhook_event AS event ON event.id = processed.event_id
  WHERE substr(event.id, 1, 11) = 'evt_sample_'
 """
 
@@ -121,11 +122,11 @@ def _event(event_id: str) -> dict[str, Any]:
 
 
 def _processed(store: Store) -> int:
-    return int(_rows(store, "SELECT count(*) FROM credentials_processed_event")[0][0])
+    return int(_rows(store, "SELECT count(*) FROM holdfast_credentials_processed_event")[0][0])
 
 
 def _unsettled(store: Store) -> int:
-    return int(_rows(store, "SELECT count(*) FROM job WHERE state <> 'complete'")[0][0])
+    return int(_rows(store, "SELECT count(*) FROM holdfast_job WHERE state <> 'complete'")[0][0])
 
 
 def _rows(store: Store, text: str) -> list[tuple[Any, ...]]:

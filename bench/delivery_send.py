@@ -18,7 +18,7 @@ OF_BARE_MIN = 0.6
 EVENTS, EVENTS_QUICK = 30_000, 6_000
 ROUNDS = 3
 WITHIN_S = 120.0
-UNFINISHED = b"SELECT count(*) FROM job WHERE state <> 'complete'"
+UNFINISHED = b"SELECT count(*) FROM holdfast_job WHERE state <> 'complete'"
 TEMPLATE = "template_delivery"
 
 

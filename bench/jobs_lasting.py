@@ -30,14 +30,14 @@ SHARE = 0.2
 """The beginning and the end of a run, when its rate has fallen."""
 
 FINISHED_JOBS = """
-INSERT INTO job (id, queue, kind, state, due_us, payload, attempt_count, token, created_us, started_us,
+INSERT INTO holdfast_job (id, queue, kind, state, due_us, payload, attempt_count, token, created_us, started_us,
                  last_attempt_us, finished_us)
 SELECT '00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'), 'default', 'noop', 'complete', n, '"payload"', 1, 2, n,
        n, n, n
   FROM generate_series(1, %s) AS n
 """
 FINISHED_EVENTS = """
-INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, claimed_us)
+INSERT INTO holdfast_journal (at_us, subject, verb, queue, kind, attempt, claimed_us)
 SELECT n, '00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'), 'finished', 'default', 'noop', 1, n
   FROM generate_series(1, %s) AS n
 """

@@ -58,8 +58,8 @@ class HoldfastAsyncClient:
 
 class Holdfast(SyncContender):
     unfinished = """
-        SELECT (SELECT count(*) FROM job WHERE state = 'queued')
-             + (SELECT count(*) FROM job WHERE lease_owner IS NOT NULL)
+        SELECT (SELECT count(*) FROM holdfast_job WHERE state = 'queued')
+             + (SELECT count(*) FROM holdfast_job WHERE lease_owner IS NOT NULL)
     """
 
     def prepare(self, address: str) -> None:

@@ -33,13 +33,13 @@ def test_ten_processes_that_migrate_at_once_run_each_migration_once(start: Start
     ended = [one.end() for one in [start("migrate", "--json", HOLDFAST_DATABASE=empty_url) for _ in range(PROCESSES)]]
     assert [code for code, _ in ended] == [0] * PROCESSES, ended
     ran = [name for _, said in ended for name in json.loads(said)["ran"]]
-    assert ran[0] == "0001_core"
+    assert ran[0] == "0001_baseline"
     assert sorted(set(ran)) == sorted(ran)
 
 
 def test_it_says_what_ran_and_then_that_there_is_nothing_to_do(hand_on: Callable[[str], Any], empty_url: str) -> None:
     hand = hand_on(empty_url)
-    assert hand.answer("migrate").startswith("Ran 0001_core")
+    assert hand.answer("migrate").startswith("Ran 0001_baseline")
     assert hand.answer("migrate").startswith("Nothing to do")
 
 

@@ -203,7 +203,7 @@ def test_many_are_moved_and_the_row_says_how_many(
 
 def test_letters_whose_work_another_job_does_are_left_and_counted(store: Store, jobs: Jobs) -> None:
     [one] = kill(store, jobs, 1)
-    store.atomic(lambda tx: tx._execute(f"UPDATE job SET dedupe_key = 'k' WHERE id = '{one}'", {}))
+    store.atomic(lambda tx: tx._execute(f"UPDATE holdfast_job SET dedupe_key = 'k' WHERE id = '{one}'", {}))
     jobs.enqueue("mail.send", queue="mail", dedupe_key="k")
     bulk = Bulk(store)
     bulk.begin(deed("revive", "dead: all"), DeadFilter())

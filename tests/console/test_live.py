@@ -67,7 +67,9 @@ def test_only_what_changed_is_sent_again(here: Standing, store: Store) -> None:
     stream = Stream(here, "/limits")
     first = stream.part()
     assert first["id"] == "limits"
-    store.atomic(lambda tx: tx._execute("INSERT INTO rate_limit VALUES ('per key', 'k', 9000000000000000)", {}))
+    store.atomic(
+        lambda tx: tx._execute("INSERT INTO holdfast_rate_limit VALUES ('per key', 'k', 9000000000000000)", {})
+    )
     second = stream.part()
     assert (second["id"], "per key" in second["html"], "per key" in first["html"]) == ("limits", True, False)
     stream.close()
@@ -110,7 +112,9 @@ def test_whoever_leaves_sees_nothing_more(here: Standing, store: Store) -> None:
     stream = Stream(here, "/limits", cookie=visitor.cookie)
     stream.part()
     assert visitor.post("/leave", {"csrf": visitor.get("/").csrf}, origin=origin).status == 303
-    store.atomic(lambda tx: tx._execute("INSERT INTO rate_limit VALUES ('per key', 'k', 9000000000000000)", {}))
+    store.atomic(
+        lambda tx: tx._execute("INSERT INTO holdfast_rate_limit VALUES ('per key', 'k', 9000000000000000)", {})
+    )
     assert b"per key" not in stream.reply.read(), "the stream ends"
     stream.close()
 

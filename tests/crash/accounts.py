@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.store import Engine, read_address
 
 MOVES = ("claimed", "finished", "retried", "snoozed", "released", "reclaimed", "failed", "cancelled", "revived")
-EVENTS = "SELECT subject, verb FROM job_event WHERE verb <> 'enqueued' ORDER BY subject, position"
+EVENTS = "SELECT subject, verb FROM holdfast_job_event WHERE verb <> 'enqueued' ORDER BY subject, position"
 GIVEN_BACK = ("released", "snoozed")
 # A claim is followed by exactly one settlement; what came too late is written down and moves nothing.
 LIFE = re.compile(r"enqueued( claimed (retried|snoozed|released|reclaimed|cancelled revived|failed revived))*")
@@ -103,7 +103,7 @@ def books(url: str) -> Books:
     connection = Connection(url)
     try:
         columns = "id, kind, state, token, attempt_count, pardon_count, lease_owner, error_code, dedupe_key"
-        accounts = {row[0]: Account(*row) for row in connection.rows(f"SELECT {columns} FROM job")}
+        accounts = {row[0]: Account(*row) for row in connection.rows(f"SELECT {columns} FROM holdfast_job")}
         verbs: Counter[str] = Counter()
         for subject, verb in connection.rows(EVENTS):
             verbs[verb] += 1
@@ -120,7 +120,7 @@ def states(url: str) -> dict[str, int]:
     """How many jobs are in each state now."""
     connection = Connection(url)
     try:
-        return dict(connection.rows("SELECT state, count(*) FROM job GROUP BY state"))
+        return dict(connection.rows("SELECT state, count(*) FROM holdfast_job GROUP BY state"))
     finally:
         connection.close()
 

@@ -32,7 +32,7 @@ def shifted(by: str) -> dict[str, str]:
 
 def wait_for_worker(fleet: Fleet, member: Member) -> str:
     """The id under which a process works, once it does."""
-    question = f"SELECT id FROM worker WHERE process = {member.pid}"
+    question = f"SELECT id FROM holdfast_worker WHERE process = {member.pid}"
     wait_until(lambda: bool(rows(fleet.url, question)), within_s=WITHIN_S, what="the worker has come")
     return str(rows(fleet.url, question)[0][0])
 
@@ -59,11 +59,13 @@ def test_a_worker_whose_clock_is_a_day_off_steals_nothing_and_loses_nothing(
     mine = {one.id for one in jobs.enqueue_many([NewJob(kind="plain", queue="healthy", payload=payload)] * 4)}
     theirs = {one.id for one in jobs.enqueue_many([NewJob(kind="plain", queue="skewed", payload=payload)] * 4)}
     wait_until(
-        lambda: rows(fleet.url, "SELECT count(*) FROM job WHERE state = 'complete'") == [(8,)],
+        lambda: rows(fleet.url, "SELECT count(*) FROM holdfast_job WHERE state = 'complete'") == [(8,)],
         within_s=WITHIN_S,
         what="all are complete",
     )
-    lease_us = rows(fleet.url, f"SELECT lease_until_us FROM worker WHERE id = '{skewed_id}'")[0][0] - now_us(fleet)
+    lease_us = rows(fleet.url, f"SELECT lease_until_us FROM holdfast_worker WHERE id = '{skewed_id}'")[0][0] - now_us(
+        fleet
+    )
     fleet.stop_workers()
     jobs.close()
     store.close()
@@ -89,15 +91,15 @@ def test_the_jobs_of_a_killed_worker_come_back_in_time_though_the_clock_of_the_o
     wait_for_worker(fleet, skewed)
     wait_for_worker(fleet, doomed)
     jobs.enqueue_many([NewJob(kind="plain", queue="doomed", payload={"before_ms": 600_000})] * 4)
-    held = "SELECT count(*) FROM job WHERE state = 'processing'"
+    held = "SELECT count(*) FROM holdfast_job WHERE state = 'processing'"
     wait_until(lambda: rows(fleet.url, held) == [(4,)], within_s=WITHIN_S, what="it holds four")
     doomed.kill()
     killed_us = now_us(fleet)
-    back = "SELECT count(*) FROM journal WHERE verb = 'reclaimed'"
+    back = "SELECT count(*) FROM holdfast_journal WHERE verb = 'reclaimed'"
     wait_until(lambda: rows(fleet.url, back) == [(4,)], within_s=WITHIN_S, what="four have come back")
-    (came_us,) = rows(fleet.url, "SELECT max(at_us) FROM journal WHERE verb = 'reclaimed'")[0]
+    (came_us,) = rows(fleet.url, "SELECT max(at_us) FROM holdfast_journal WHERE verb = 'reclaimed'")[0]
     jobs.close()
     store.close()
     # With room for a busy machine; by its own clock the other would have waited for a day.
     assert came_us - killed_us <= (1.2 * LEASE_S + WITHIN_S) * 1_000_000
-    assert rows(fleet.url, "SELECT count(*) FROM job WHERE state = 'queued'") == [(4,)]
+    assert rows(fleet.url, "SELECT count(*) FROM holdfast_job WHERE state = 'queued'") == [(4,)]

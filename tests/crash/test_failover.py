@@ -36,7 +36,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[PostgresServer, PostgresServer]]:
 
 
 def finished(url: str) -> int:
-    return int(rows(url, "SELECT count(*) FROM journal WHERE verb = 'finished'")[0][0])
+    return int(rows(url, "SELECT count(*) FROM holdfast_journal WHERE verb = 'finished'")[0][0])
 
 
 def rate(url: str) -> float:
@@ -46,7 +46,7 @@ def rate(url: str) -> float:
         TimeoutError: they stay out, as they do with peers that do not find the new primary.
     """
     before, started_s = finished(url), REAL.monotonic_s()
-    (left,) = rows(url, f"SELECT count(*) FROM job WHERE {UNSETTLED}")[0]
+    (left,) = rows(url, f"SELECT count(*) FROM holdfast_job WHERE {UNSETTLED}")[0]
     over = min(RATE_OVER, left)
     wait_until(lambda: finished(url) >= before + over, within_s=WITHIN_S, what=f"{over} jobs are finished")
     return (finished(url) - before) / (REAL.monotonic_s() - started_s)
@@ -95,7 +95,7 @@ def test_workers_and_enqueuers_follow_a_failover_and_nothing_acknowledged_is_los
             f"before {rate_before:.0f}/s, first job {first_s:.2f} s after the promotion, then {rate_after:.0f}/s\n"
         )
         enqueuer.wait(WITHIN_S)
-        unsettled = f"SELECT 1 FROM job WHERE {UNSETTLED} LIMIT 1"
+        unsettled = f"SELECT 1 FROM holdfast_job WHERE {UNSETTLED} LIMIT 1"
         wait_until(lambda: not rows(url, unsettled), within_s=WITHIN_S, what="everything is settled")
         assert [worker.running for worker in workers] == [True, True]
         fleet.stop_workers()

@@ -22,11 +22,11 @@ MUTE_LEASE_S = 5.0
 MUTE_WORK_S = 2.2 * MUTE_LEASE_S
 """Longer than the lease, also when this process stands still for as long before it stops the renewals."""
 # Transactions, and the claims and settlements that are one statement and commit by themselves.
-WRITES = COMMIT + r"|\A(?:UPDATE job|WITH done AS)"
+WRITES = COMMIT + r"|\A(?:UPDATE holdfast_job|WITH done AS)"
 WITHIN_S = 90.0
-RENEWAL = r"UPDATE worker SET seen_us"
-UNSETTLED = "SELECT 1 FROM job WHERE state IN ('queued', 'processing') LIMIT 1"
-HELD = "SELECT count(*) FROM job WHERE state = 'processing'"
+RENEWAL = r"UPDATE holdfast_worker SET seen_us"
+UNSETTLED = "SELECT 1 FROM holdfast_job WHERE state IN ('queued', 'processing') LIMIT 1"
+HELD = "SELECT count(*) FROM holdfast_job WHERE state = 'processing'"
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def through(proxy: FaultProxy, fleet: Fleet) -> str:
 
 def wait_for_worker(fleet: Fleet, member: Member) -> str:
     """The id under which a process works, once it does."""
-    question = f"SELECT id FROM worker WHERE process = {member.pid} ORDER BY started_us DESC"
+    question = f"SELECT id FROM holdfast_worker WHERE process = {member.pid} ORDER BY started_us DESC"
     wait_until(lambda: bool(rows(fleet.url, question)), within_s=WITHIN_S, what="the worker has come")
     return str(rows(fleet.url, question)[0][0])
 
@@ -101,7 +101,7 @@ def test_jobs_whose_claim_was_never_answered_are_given_back_by_the_worker_itself
     worker_id = wait_for_worker(fleet, worker)
     proxy.set(lose_reply=WRITES)
     jobs.enqueue_many([NewJob(kind="plain")] * 6)
-    claimed = f"SELECT count(*) FROM job_event WHERE verb = 'claimed' AND worker = '{worker_id}'"
+    claimed = f"SELECT count(*) FROM holdfast_job_event WHERE verb = 'claimed' AND worker = '{worker_id}'"
     wait_until(lambda: rows(fleet.url, claimed)[0][0] >= 6, within_s=WITHIN_S, what="they are claimed, unanswered")
     proxy.heal()
     wait_settled(fleet)
@@ -152,7 +152,7 @@ def test_a_worker_that_cannot_renew_its_lease_stops_by_itself_and_returns_under_
 
     def swept_away() -> bool:
         nonlocal until_us
-        lease = rows(fleet.url, f"SELECT lease_until_us FROM worker WHERE id = '{mute_id}'")
+        lease = rows(fleet.url, f"SELECT lease_until_us FROM holdfast_worker WHERE id = '{mute_id}'")
         until_us = lease[0][0] if lease else until_us
         return not lease
 
@@ -172,7 +172,9 @@ def test_a_worker_that_cannot_renew_its_lease_stops_by_itself_and_returns_under_
     assert wait_for_worker(fleet, mute) != mute_id
     fleet.stop_workers()
     # It may sweep, which the database's clock decides, but no longer claim or settle.
-    told = f"SELECT verb FROM journal WHERE worker = '{mute_id}' AND at_us > {until_us} AND verb <> 'reclaimed'"
+    told = (
+        f"SELECT verb FROM holdfast_journal WHERE worker = '{mute_id}' AND at_us > {until_us} AND verb <> 'reclaimed'"
+    )
     assert rows(fleet.url, told) == []
     kept = books(fleet.url)
     assert kept.complaints() == []
@@ -192,7 +194,7 @@ def test_a_worker_that_was_cut_off_for_longer_than_its_lease_settles_nothing_sta
     proxy.set(half_open=True)
     healthy = fleet.worker(lease_s=LEASE_S, concurrency=8)
     wait_until(
-        lambda: not rows(fleet.url, f"SELECT 1 FROM worker WHERE id = '{lost_id}'"),
+        lambda: not rows(fleet.url, f"SELECT 1 FROM holdfast_worker WHERE id = '{lost_id}'"),
         within_s=WITHIN_S,
         what="the silent worker is swept away",
     )

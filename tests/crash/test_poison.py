@@ -30,7 +30,7 @@ def test_a_job_that_kills_its_worker_ends_as_a_dead_letter_and_takes_no_other_al
         missing = 2 - len(fleet.workers())
         for _ in range(missing):
             fleet.worker(lease_s=LEASE_S, concurrency=6)
-        return not rows(fleet.url, "SELECT 1 FROM job WHERE state IN ('queued', 'processing') LIMIT 1")
+        return not rows(fleet.url, "SELECT 1 FROM holdfast_job WHERE state IN ('queued', 'processing') LIMIT 1")
 
     wait_until(settled, within_s=WITHIN_S, what="everything is complete or dead")
     fleet.stop_workers()

@@ -27,7 +27,7 @@ ENDINGS: dict[str, Callable[[PostgresServer], None]] = {
 
 
 def finished(url: str) -> int:
-    return int(rows(url, "SELECT count(*) FROM journal WHERE verb = 'finished'")[0][0])
+    return int(rows(url, "SELECT count(*) FROM holdfast_journal WHERE verb = 'finished'")[0][0])
 
 
 def enqueue_late(url: str) -> None:
@@ -64,7 +64,7 @@ def test_workers_outlive_a_server_that_stops_and_one_that_is_killed(tmp_path: Pa
                     f"{name}: first job finished {REAL.monotonic_s() - started_s:.2f} s after the server was back\n"
                 )
             enqueuer.wait(WITHIN_S)
-            unsettled = "SELECT 1 FROM job WHERE state IN ('queued', 'processing') LIMIT 1"
+            unsettled = "SELECT 1 FROM holdfast_job WHERE state IN ('queued', 'processing') LIMIT 1"
             wait_until(lambda: not rows(url, unsettled), within_s=WITHIN_S, what="everything is settled")
             assert [worker.running for worker in workers] == [True, True]
             fleet.stop_workers()

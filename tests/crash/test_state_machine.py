@@ -254,7 +254,7 @@ class Engine(RuleBasedStateMachine):
 
     def shown(self) -> dict[str, dict[str, Any]]:
         def phase(tx: Tx) -> dict[str, dict[str, Any]]:
-            found = tx._execute(f"SELECT {', '.join(COLUMNS)} FROM job", {}).fetchall()
+            found = tx._execute(f"SELECT {', '.join(COLUMNS)} FROM holdfast_job", {}).fetchall()
             return {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in found}
 
         return self.store.atomic(phase, write=False)
@@ -287,7 +287,7 @@ def test_the_engine_on_sqlite_does_what_the_model_says() -> None:
 @pytest.mark.timeout(300)  # a failing example takes its time to become small
 def test_the_engine_on_postgresql_does_what_the_model_says(postgres_dsn: str) -> None:
     def fresh() -> Engine:
-        rows(postgres_dsn, "TRUNCATE job, journal, worker, queue")
+        rows(postgres_dsn, "TRUNCATE holdfast_job, holdfast_journal, holdfast_worker, holdfast_queue")
         return Engine(postgres_dsn)
 
     run(fresh, settings=settings(LONG, max_examples=10))

@@ -38,7 +38,7 @@ BEGIN
 END $$
 """
 SLOW_TRIGGER = """
-CREATE CONSTRAINT TRIGGER slow_commit AFTER UPDATE ON job DEFERRABLE INITIALLY DEFERRED
+CREATE CONSTRAINT TRIGGER slow_commit AFTER UPDATE ON holdfast_job DEFERRABLE INITIALLY DEFERRED
 FOR EACH ROW EXECUTE FUNCTION slow_commit()
 """
 
@@ -135,7 +135,7 @@ def test_a_sweeper_that_does_not_know_a_kind_does_not_end_its_jobs(store: Store,
             lambda tx: ledger.claim(tx, queue="default", worker=f"dead-{number}", count=1, lane=lane)  # noqa: B023
         )
         store.atomic(lambda tx: ledger.reclaim(tx, f"dead-{number}", "sweeper", handlers.rule_of))  # noqa: B023
-        rows(str(store.address), "UPDATE job SET due_us = 0")
+        rows(str(store.address), "UPDATE holdfast_job SET due_us = 0")
         store.atomic(lambda tx: tx.rows("job.promote", count=10))
     # Its own handler may allow ten attempts; who has never heard of it cannot say that three are enough.
     assert jobs.show(job_id)["state"] == "queued"
@@ -246,7 +246,7 @@ def test_a_worker_that_takes_its_own_lost_job_again_settles_the_new_attempt(stor
         # Or later, should it have stood still by itself.
         wait_until(lambda: jobs.show(job_id)["state"] != "queued", within_s=WITHIN_S, what="it is claimed")
         # As if it had stood still: on the database's clock its lease is over.
-        rows(str(store.address), "UPDATE worker SET lease_until_us = 0")
+        rows(str(store.address), "UPDATE holdfast_worker SET lease_until_us = 0")
         assert jobs.wait(job_id, WITHIN_S) == "fresh"
 
 
@@ -263,9 +263,9 @@ def test_a_transaction_that_stands_still_does_not_keep_others_from_being_swept(
     gone = {job.id for job in claim(store, "gone")}
     with psycopg.connect(postgres_dsn) as connection:
         # A worker whose machine was paused in the middle of settling a job.
-        connection.execute("UPDATE job SET priority = 1 WHERE id = %s", [held.id])
+        connection.execute("UPDATE holdfast_job SET priority = 1 WHERE id = %s", [held.id])
         with working(Worker(store, Handlers(), lease_s=1.0)):
-            question = "SELECT subject FROM journal WHERE verb = 'reclaimed'"
+            question = "SELECT subject FROM holdfast_journal WHERE verb = 'reclaimed'"
             wait_until(
                 lambda: {job_id for (job_id,) in rows(postgres_dsn, question)} == gone,
                 within_s=WITHIN_S,
@@ -289,7 +289,9 @@ def test_a_claim_that_comes_through_long_after_its_connection_was_lost_is_given_
     jobs = Jobs(postgres_store)
     handlers = Handlers()
     handlers.handle("work")(lambda job: None)
-    committing = "SELECT 1 FROM pg_stat_activity WHERE query ~ '^(COMMIT|UPDATE job)' AND wait_event = 'PgSleep'"
+    committing = (
+        "SELECT 1 FROM pg_stat_activity WHERE query ~ '^(COMMIT|UPDATE holdfast_job)' AND wait_event = 'PgSleep'"
+    )
     with FaultProxy(urlsplit(postgres_dsn).port or 0) as proxy:
         troubled = Store.open(through(proxy, postgres_dsn))
         with working(Worker(troubled, handlers, lease_s=60.0)):
@@ -346,8 +348,8 @@ def test_handlers_that_use_up_every_connection_do_not_cost_the_worker_its_lease(
 
     # More of them than there are connections.
     handlers.handle("work")(lambda job: store.atomic(hold))
-    lease = "SELECT lease_until_us FROM worker"
-    ended = "SELECT count(*) FROM journal WHERE verb IN ('finished', 'reclaimed')"
+    lease = "SELECT lease_until_us FROM holdfast_worker"
+    ended = "SELECT count(*) FROM holdfast_journal WHERE verb IN ('finished', 'reclaimed')"
     with working(Worker(store, handlers, lease_s=9.0)):
         jobs.enqueue_many([NewJob(kind="work")] * 6)
         for _ in range(4):
@@ -358,5 +360,5 @@ def test_handlers_that_use_up_every_connection_do_not_cost_the_worker_its_lease(
         wait_until(lambda: rows(postgres_dsn, ended)[0][0] >= 6, within_s=WITHIN_S, what="they are done")
     jobs.close()
     store.close()
-    verbs = rows(postgres_dsn, "SELECT verb, count(*) FROM job_event WHERE verb <> 'enqueued' GROUP BY verb")
+    verbs = rows(postgres_dsn, "SELECT verb, count(*) FROM holdfast_job_event WHERE verb <> 'enqueued' GROUP BY verb")
     assert dict(verbs) == {"claimed": 6, "finished": 6}

@@ -37,7 +37,7 @@ Worker(store, deliveries.handlers(send), queues=[deliveries.queue()], lease_s=60
 def run_out(store: Store) -> None:
     """Let the leases of all workers run out, as time would."""
     with store.database.transaction(write=True) as execute:
-        execute("UPDATE worker SET lease_until_us = 0", {})
+        execute("UPDATE holdfast_worker SET lease_until_us = 0", {})
 
 
 def test_a_crash_between_the_reply_and_its_note_repeats_the_event_under_the_same_id(

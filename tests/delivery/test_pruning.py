@@ -19,7 +19,9 @@ from .loopback import Loopback, Say, VirtualWorker
 
 def lines(store: Store) -> list[tuple[str, int]]:
     def phase(tx: Tx) -> list[tuple[str, int]]:
-        rows = tx._execute("SELECT order_key, position FROM webhook_sequence ORDER BY order_key", {}).fetchall()
+        rows = tx._execute(
+            "SELECT order_key, position FROM holdfast_webhook_sequence ORDER BY order_key", {}
+        ).fetchall()
         return [(key, position) for key, position in rows]
 
     return store.atomic(phase, write=False)

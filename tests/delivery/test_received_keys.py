@@ -35,7 +35,7 @@ def request(number: int) -> tuple[dict[str, str], bytes]:
 
 def journal(store: Store) -> Counter[str]:
     rows = store.atomic(
-        lambda tx: tx._execute("SELECT verb, count(*) FROM journal GROUP BY verb", {}).fetchall(), write=False
+        lambda tx: tx._execute("SELECT verb, count(*) FROM holdfast_journal GROUP BY verb", {}).fetchall(), write=False
     )
     return Counter(dict(rows))
 
@@ -214,7 +214,8 @@ def test_received_keys_leave_the_same_rows_as_all_others(store: Store, answer: A
         keys.finish(begun, answer, code="GONE")
         subject = canonical([scope["tenant"], scope["operation"], name])
         text = (
-            f"SELECT verb, kind, code, duration_us IS NULL, reason FROM journal WHERE subject = '{subject}' ORDER BY id"
+            "SELECT verb, kind, code, duration_us IS NULL, reason"
+            f" FROM holdfast_journal WHERE subject = '{subject}' ORDER BY id"
         )
         rows += [one_row(store, scope, name), store.atomic(lambda tx, text=text: tx._execute(text, {}).fetchall())]
         left.append(rows)

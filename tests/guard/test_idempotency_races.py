@@ -276,7 +276,9 @@ def test_a_killed_holder_frees_its_key_after_its_lease(store: Store, tmp_path: P
         assert isinstance(keys.begin(**ASKED), InProgress)
         assert 0 < lease_left_us(store) <= lease_s * 1_000_000
         # What is left of it passes.
-        store.atomic(lambda tx: tx._execute("UPDATE idempotency SET lease_until_us = lease_until_us - 30000000", {}))
+        store.atomic(
+            lambda tx: tx._execute("UPDATE holdfast_idempotency SET lease_until_us = lease_until_us - 30000000", {})
+        )
         assert isinstance(keys.begin(**ASKED), Started)
 
 
@@ -311,7 +313,9 @@ def test_slow_work_keeps_its_key_and_the_thread_ends_with_it(store: Store, monke
     def slow(started: Started) -> Answer:
         for _ in range(2):
             # Most of the lease has passed; the next beat makes it whole again.
-            store.atomic(lambda tx: tx._execute("UPDATE idempotency SET lease_until_us = lease_until_us - 5000000", {}))
+            store.atomic(
+                lambda tx: tx._execute("UPDATE holdfast_idempotency SET lease_until_us = lease_until_us - 5000000", {})
+            )
             wait_until(lambda: lease_left_us(store) > 6_000_000, within_s=PATIENCE_S, what="the lease is renewed")
         assert isinstance(keys.begin(**ASKED), InProgress)
         assert not started.lost

@@ -174,7 +174,7 @@ def test_idle_subjects_are_forgotten(virtual_store: Store, time: VirtualTime, mo
     time.advance(120)
     leases.take("visitor")
     with virtual_store.database.transaction(write=False) as execute:
-        assert execute("SELECT subject FROM rate_limit", {}).fetchall() == [("visitor",)]
+        assert execute("SELECT subject FROM holdfast_rate_limit", {}).fetchall() == [("visitor",)]
 
 
 def test_memory_is_bounded_whoever_comes(time: VirtualTime) -> None:

@@ -169,7 +169,9 @@ def accepted(store: Store, row: Mapping[str, Any]) -> bool:
 
     def phase(tx: Tx) -> None:
         whole = {"id": "tried", **BASE, **row}
-        tx._execute(f"INSERT INTO job ({', '.join(whole)}) VALUES ({', '.join(map(literal, whole.values()))})", {})
+        tx._execute(
+            f"INSERT INTO holdfast_job ({', '.join(whole)}) VALUES ({', '.join(map(literal, whole.values()))})", {}
+        )
         raise LookupError
 
     try:

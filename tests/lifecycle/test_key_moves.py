@@ -62,9 +62,9 @@ def test_every_verb_in_every_state_either_moves_or_is_refused(state: KeyState, v
 
 def test_the_table_the_states_and_the_schema_agree(root: Path) -> None:
     assert set(states(KEY)) == set(KeyState)
-    schema = (root / "src/holdfast/store/migrations/0001_core.sql").read_text()
+    schema = (root / "src/holdfast/store/migrations/0001_baseline.sql").read_text()
     known = ", ".join(f"'{state}'" for state in KeyState)
-    assert f"CONSTRAINT idempotency_state CHECK (state IN ({known}))" in schema
+    assert f"CONSTRAINT holdfast_idempotency_state CHECK (state IN ({known}))" in schema
 
 
 def test_the_page_draws_the_table(root: Path) -> None:

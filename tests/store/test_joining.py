@@ -76,7 +76,9 @@ def own(request: pytest.FixtureRequest, ledgered: Store, database_url: str) -> I
 def stored(store: Store) -> tuple[int, ...]:
     """How many invoices and jobs there are."""
     with store.database.transaction(write=False) as execute:
-        return tuple(execute(f"SELECT count(*) FROM {table}", {}).fetchall()[0][0] for table in ("invoice", "job"))
+        return tuple(
+            execute(f"SELECT count(*) FROM {table}", {}).fetchall()[0][0] for table in ("invoice", "holdfast_job")
+        )
 
 
 def test_the_job_commits_with_the_users_own_write(ledgered: Store, own: Own) -> None:

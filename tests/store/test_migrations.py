@@ -67,7 +67,7 @@ def test_ten_processes_that_start_at_once_migrate_once(empty_url: str) -> None:
     assert [child.returncode for child in children] == [0] * PROCESSES, [error for _, error in answers]
     assert sorted(told.strip() for told, _ in answers) == [""] * (PROCESSES - 1) + [" ".join(SHIPPED)]
     store = Store.open(empty_url)
-    assert {"job", "journal", "worker", "holdfast_migration"} <= tables(store)
+    assert {"holdfast_job", "holdfast_journal", "holdfast_worker", "holdfast_migration"} <= tables(store)
     store.close()
 
 

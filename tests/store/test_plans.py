@@ -21,50 +21,71 @@ from holdfast.worker import Jobs, NewJob, ledger
 from holdfast.worker.settlement import failed
 
 LOOK_UPS = {
-    "job.claim": {"job_pkey", "job_ready", "queue_pkey"},
+    "job.claim": {"holdfast_job_pkey", "holdfast_job_ready", "holdfast_queue_pkey"},
     # Where only few wait, the planner may find them through the other index as well.
-    "job.promote": {"job_pkey", "job_waiting", "job_ready"},
-    "job.next_due": {"job_waiting"},
-    "job.finish": {"job_pkey"},
-    "job.retry": {"job_pkey"},
-    "job.fail": {"job_pkey"},
-    "job.abandoned": {"job_held"},
-    "job.cancels": {"job_held"},
-    "job.twin": {"job_unique_key"},
-    "job.free_unique": {"job_unique_key"},
-    "job.outcome": {"job_pkey"},
-    "job.history": {"job_pkey", "journal_subject"},
-    "job.settled_claims": {"journal_subject", "job_pkey"},
-    "worker.leave": {"job_held", "worker_pkey"},
-    "worker.gone": {"job_held", "worker_pkey"},
-    "worker.renew": {"worker_pkey", "worker_lease"},
-    "worker.look": {"job_held", "job_waiting", "worker_lease"},
-    "delivery.endpoint": {"webhook_endpoint_pkey"},
-    "delivery.secrets": {"webhook_secret_of"},
-    "delivery.breaker": {"breaker_pkey"},
-    "delivery.published": {"webhook_event_pkey"},
-    "delivery.body": {"webhook_event_pkey"},
-    "delivery.deliveries": {"webhook_delivery_pkey", "job_pkey"},
-    "delivery.undelivered": {"webhook_delivery_job", "webhook_event_pkey", "journal_subject"},
-    "delivery.before": {"webhook_delivery_position", "job_pkey"},
-    "delivery.call_next": {"webhook_delivery_position", "job_pkey"},
-    "delivery.prune_deliveries": {"webhook_delivery_pkey"},
-    "delivery.prune_events": {"webhook_event_pkey"},
-    "delivery.prune_sequence": {"webhook_sequence_pkey", "webhook_delivery_position"},
-    "delivery.known_keys": {"idempotency_pkey"},
-    "delivery.finish_keys": {"idempotency_pkey"},
+    "job.promote": {"holdfast_job_pkey", "holdfast_job_waiting", "holdfast_job_ready"},
+    "job.next_due": {"holdfast_job_waiting"},
+    "job.finish": {"holdfast_job_pkey"},
+    "job.retry": {"holdfast_job_pkey"},
+    "job.fail": {"holdfast_job_pkey"},
+    "job.abandoned": {"holdfast_job_held"},
+    "job.cancels": {"holdfast_job_held"},
+    "job.twin": {"holdfast_job_unique_key"},
+    "job.free_unique": {"holdfast_job_unique_key"},
+    "job.outcome": {"holdfast_job_pkey"},
+    "job.history": {"holdfast_job_pkey", "holdfast_journal_subject"},
+    "job.settled_claims": {"holdfast_journal_subject", "holdfast_job_pkey"},
+    "worker.leave": {"holdfast_job_held", "holdfast_worker_pkey"},
+    "worker.gone": {"holdfast_job_held", "holdfast_worker_pkey"},
+    "worker.renew": {"holdfast_worker_pkey", "holdfast_worker_lease"},
+    "worker.look": {"holdfast_job_held", "holdfast_job_waiting", "holdfast_worker_lease"},
+    "delivery.endpoint": {"holdfast_webhook_endpoint_pkey"},
+    "delivery.secrets": {"holdfast_webhook_secret_of"},
+    "delivery.breaker": {"holdfast_breaker_pkey"},
+    "delivery.published": {"holdfast_webhook_event_pkey"},
+    "delivery.body": {"holdfast_webhook_event_pkey"},
+    "delivery.deliveries": {"holdfast_webhook_delivery_pkey", "holdfast_job_pkey"},
+    "delivery.undelivered": {
+        "holdfast_webhook_delivery_job",
+        "holdfast_webhook_event_pkey",
+        "holdfast_journal_subject",
+    },
+    "delivery.before": {"holdfast_webhook_delivery_position", "holdfast_job_pkey"},
+    "delivery.call_next": {"holdfast_webhook_delivery_position", "holdfast_job_pkey"},
+    "delivery.prune_deliveries": {"holdfast_webhook_delivery_pkey"},
+    "delivery.prune_events": {"holdfast_webhook_event_pkey"},
+    "delivery.prune_sequence": {"holdfast_webhook_sequence_pkey", "holdfast_webhook_delivery_position"},
+    "delivery.known_keys": {"holdfast_idempotency_pkey"},
+    "delivery.finish_keys": {"holdfast_idempotency_pkey"},
 }
 """Each statement, and the indexes by which it may find what it needs."""
 ROWID = "rowid"
 LOOK_UPS_SQLITE = {
     "job.hold": {ROWID},
-    "job.journal_finished": {"job_pkey"},
-    "job.just_finished": {"job_pkey", "journal_subject"},
+    "job.journal_finished": {"holdfast_job_pkey"},
+    "job.just_finished": {"holdfast_job_pkey", "holdfast_journal_subject"},
 }
 """Those that PostgreSQL does not need."""
 
-LARGE = {"job", "journal", "webhook_event", "webhook_delivery", "idempotency"}
-SMALL = {"worker", "queue", "breaker", "webhook_endpoint", "webhook_secret", "webhook_sequence"}
+OURS = re.compile(
+    r"(SCAN|SEARCH) (job|journal|worker|settled|claimed|queue|webhook_\w+|breaker|holdfast_(?!job_event)\w+)\b"
+)
+"""A step of a plan of SQLite that reads one of our tables, by its name or its alias."""
+LARGE = {
+    "holdfast_job",
+    "holdfast_journal",
+    "holdfast_webhook_event",
+    "holdfast_webhook_delivery",
+    "holdfast_idempotency",
+}
+SMALL = {
+    "holdfast_worker",
+    "holdfast_queue",
+    "holdfast_breaker",
+    "holdfast_webhook_endpoint",
+    "holdfast_webhook_secret",
+    "holdfast_webhook_sequence",
+}
 WORKER = "w-1"
 BATCH = 300
 EXPLAINED_MAX = 5
@@ -73,34 +94,41 @@ EXPLAINED_MAX = 5
 SERIES = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) "
 COLUMNS = "id, queue, kind, state, lane, due_us, payload, created_us"
 LOAD = [
-    SERIES.format(count=20_000) + f"INSERT INTO job ({COLUMNS}, started_us, finished_us)"
+    SERIES.format(count=20_000) + f"INSERT INTO holdfast_job ({COLUMNS}, started_us, finished_us)"
     " SELECT 'done-' || i, 'default', 'k', 'complete', 'ready', i, '{}', i, i, i FROM n",
-    SERIES.format(count=2_000) + f"INSERT INTO job ({COLUMNS}) SELECT 'ready-' || i, 'default', 'k', 'queued', 'ready',"
+    SERIES.format(count=2_000)
+    + f"INSERT INTO holdfast_job ({COLUMNS}) SELECT 'ready-' || i, 'default', 'k', 'queued', 'ready',"
     " i, '{}', i FROM n",
-    SERIES.format(count=1_000) + f"INSERT INTO job ({COLUMNS}, unique_key, dedupe_key) SELECT 'later-' || i, 'default',"
+    SERIES.format(count=1_000)
+    + f"INSERT INTO holdfast_job ({COLUMNS}, unique_key, dedupe_key) SELECT 'later-' || i, 'default',"
     " 'k', 'queued', 'waiting', i, '{}', i, 'key-' || i, 'key-' || i FROM n",
-    SERIES.format(count=1_000) + f"INSERT INTO job ({COLUMNS}, failed_us, error_code) SELECT 'dead-' || i, 'default',"
+    SERIES.format(count=1_000)
+    + f"INSERT INTO holdfast_job ({COLUMNS}, failed_us, error_code) SELECT 'dead-' || i, 'default',"
     " 'k', 'failed', 'ready', i, '{}', i, i, 'UNKNOWN' FROM n",
     SERIES.format(count=200)
-    + f"INSERT INTO job ({COLUMNS}, started_us, lease_owner, token, attempt_count) SELECT 'held-' || i,"
+    + f"INSERT INTO holdfast_job ({COLUMNS}, started_us, lease_owner, token, attempt_count) SELECT 'held-' || i,"
     " 'default', 'k', 'processing', 'ready', i, '{}', i, i, 'w-2', 1, 1 FROM n",
-    SERIES.format(count=5_000) + "INSERT INTO webhook_endpoint (id, url, scheme, event_types, delays_s, headers,"
+    SERIES.format(count=5_000)
+    + "INSERT INTO holdfast_webhook_endpoint (id, url, scheme, event_types, delays_s, headers,"
     " timeout_us, retry_after_max_us, in_flight_max, created_us)"
     " SELECT 'ep-' || i, 'http://a/', 'standard', '[]', '[]', '{}', 1, 1, 1, i FROM n",
-    SERIES.format(count=5_000) + "INSERT INTO webhook_secret (id, endpoint_id, secret, created_us)"
+    SERIES.format(count=5_000) + "INSERT INTO holdfast_webhook_secret (id, endpoint_id, secret, created_us)"
     " SELECT 's-' || i, 'ep-' || i, 'x', i FROM n",
-    SERIES.format(count=5_000) + "INSERT INTO breaker (name) SELECT 'webhook:ep-' || i FROM n",
-    SERIES.format(count=20_000) + "INSERT INTO webhook_event (id, type, order_key, body, published_by, created_us)"
+    SERIES.format(count=5_000) + "INSERT INTO holdfast_breaker (name) SELECT 'webhook:ep-' || i FROM n",
+    SERIES.format(count=20_000)
+    + "INSERT INTO holdfast_webhook_event (id, type, order_key, body, published_by, created_us)"
     " SELECT 'evt-' || i, 'order.paid', 'k', '{}', 'p', i FROM n",
-    SERIES.format(count=20_000) + "INSERT INTO webhook_delivery (event_id, endpoint_id, job_id, order_key, position)"
+    SERIES.format(count=20_000)
+    + "INSERT INTO holdfast_webhook_delivery (event_id, endpoint_id, job_id, order_key, position)"
     " SELECT 'evt-' || i, 'ep-' || (i - i / 100 * 100), 'done-' || i, 'k', i FROM n",
-    SERIES.format(count=5_000) + "INSERT INTO webhook_sequence (endpoint_id, order_key, position)"
+    SERIES.format(count=5_000) + "INSERT INTO holdfast_webhook_sequence (endpoint_id, order_key, position)"
     " SELECT 'ep-' || i, 'k', i FROM n",
-    SERIES.format(count=20_000) + "INSERT INTO idempotency (tenant, operation, key, request_hash, state, token,"
+    SERIES.format(count=20_000)
+    + "INSERT INTO holdfast_idempotency (tenant, operation, key, request_hash, state, token,"
     " lease_until_us, first_seen_us, last_seen_us, expires_us)"
     " SELECT '', 'webhook.receive', 'evt-' || i, 'h', 'working', i, i, i, i, i FROM n",
     SERIES.format(count=20_000)
-    + "INSERT INTO journal (at_us, subject, verb) SELECT i, 'done-' || i, 'enqueued' FROM n",
+    + "INSERT INTO holdfast_journal (at_us, subject, verb) SELECT i, 'done-' || i, 'enqueued' FROM n",
 ]
 
 
@@ -145,11 +173,7 @@ class Explained:
 
 def _trouble_in_sqlite(execute: Execute, text: str, parameters: Mapping[str, Any], indexes: set[str]) -> list[str]:
     steps = [row[3] for row in execute(f"EXPLAIN QUERY PLAN {text}", parameters).fetchall()]
-    ours = [
-        step
-        for step in steps
-        if re.match(r"(SCAN|SEARCH) (job|journal|worker|settled|claimed|queue|webhook_\w+|breaker|idempotency)\b", step)
-    ]
+    ours = [step for step in steps if OURS.match(step)]
     assert ours, steps
     return [step for step in ours if not _is_lookup(step, indexes)]
 
@@ -160,7 +184,7 @@ def _is_lookup(step: str, indexes: set[str]) -> bool:
     index = re.sub(r"sqlite_autoindex_(\w+)_1", r"\1_pkey", used[1]) if used else ""
     index = index or (ROWID if "INTEGER PRIMARY KEY (rowid=?)" in step else "")
     # Whole, but only over those few rows that a partial index holds.
-    partial = step.startswith("SCAN") and index in {"job_held", "job_waiting"}
+    partial = step.startswith("SCAN") and index in {"holdfast_job_held", "holdfast_job_waiting"}
     return index in indexes and (step.startswith("SEARCH") or partial)
 
 
@@ -191,7 +215,11 @@ def _trouble_in_node(node: dict[str, Any], indexes: set[str]) -> Iterator[str]:
     if index is not None and index not in indexes:
         yield f"{kind} using {index}"
     # Whole only where it holds few rows: there are few workers, and some indexes are partial.
-    if index is not None and "Index Cond" not in node and index not in {"job_held", "job_waiting", "worker_pkey"}:
+    if (
+        index is not None
+        and "Index Cond" not in node
+        and index not in {"holdfast_job_held", "holdfast_job_waiting", "holdfast_worker_pkey"}
+    ):
         yield f"{kind} using the whole of {index}"
 
 
@@ -324,5 +352,13 @@ def test_a_bad_plan_would_be_seen(fresh: Store) -> None:
     load(fresh)
     with fresh.database.transaction(write=True) as execute:
         execute("SET LOCAL enable_seqscan = on", {})
-        assert _trouble_in_postgresql(execute, "SELECT id FROM job WHERE payload = '{}'", {}, {"job_pkey"}) != []
-        assert _trouble_in_postgresql(execute, "SELECT id FROM job WHERE id = 'a'", {}, {"job_pkey"}) == []
+        assert (
+            _trouble_in_postgresql(
+                execute, "SELECT id FROM holdfast_job WHERE payload = '{}'", {}, {"holdfast_job_pkey"}
+            )
+            != []
+        )
+        assert (
+            _trouble_in_postgresql(execute, "SELECT id FROM holdfast_job WHERE id = 'a'", {}, {"holdfast_job_pkey"})
+            == []
+        )

@@ -88,7 +88,7 @@ def test_reading_is_tried_again_whatever_was_lost(behind: Store, proxy: FaultPro
     assert proxy.triggered == 1
 
 
-@pytest.mark.parametrize("statement", ["BEGIN", "INSERT INTO queue"])
+@pytest.mark.parametrize("statement", ["BEGIN", "INSERT INTO holdfast_queue"])
 @pytest.mark.parametrize("fault", ["lose_request", "lose_reply"])
 def test_a_connection_lost_before_the_commit_is_tried_again(
     behind: Store, direct: Store, proxy: FaultProxy, statement: str, fault: str
@@ -104,11 +104,11 @@ def test_a_statement_that_commits_by_itself_is_unknown_when_its_reply_is_lost(
     behind: Store, direct: Store, proxy: FaultProxy
 ) -> None:
     register(behind, "before")
-    proxy.set(lose_reply="INSERT INTO queue", times=1)
+    proxy.set(lose_reply="INSERT INTO holdfast_queue", times=1)
     with pytest.raises(Failure) as unknown:
         behind.single("queue.register", name="mail")
     assert unknown.value.code == COMMIT_UNKNOWN.code
-    proxy.set(lose_reply="INSERT INTO queue", times=1)
+    proxy.set(lose_reply="INSERT INTO holdfast_queue", times=1)
     behind.single("queue.register", name="post", repeatable=True)
     assert names(direct) == ["before", "mail", "post"]
 
@@ -117,7 +117,7 @@ def test_an_enqueue_whose_reply_is_lost_makes_one_job(behind: Store, direct: Sto
     jobs = Jobs(behind)
     jobs.enqueue("k", queue="mail")
     for pattern, ask in (
-        ("INSERT INTO job", lambda: jobs.enqueue("k", queue="mail")),
+        ("INSERT INTO holdfast_job", lambda: jobs.enqueue("k", queue="mail")),
         (COMMIT, lambda: jobs.enqueue("k", queue="mail", dedupe_key="d")),
     ):
         proxy.set(lose_reply=pattern, times=1)

@@ -22,7 +22,7 @@ from holdfast.testing.proxy import FaultProxy
 from holdfast.worker import Jobs, NewJob
 from holdfast.worker.prepared import prepared
 
-INSERTED = "INSERT INTO (queue|job) "
+INSERTED = "INSERT INTO holdfast_(queue|job) "
 
 
 @pytest.fixture
@@ -136,14 +136,14 @@ def test_the_error_is_the_drivers_own(emptied_dsn: str) -> None:
     try:
         with pytest.raises(psycopg.errors.UndefinedTable):
             database.put("INSERT INTO nowhere VALUES (%(words)s)", {"words": "a"})
-        database.put("INSERT INTO queue (name) VALUES (%(name)s)", {"name": "mail"})
+        database.put("INSERT INTO holdfast_queue (name) VALUES (%(name)s)", {"name": "mail"})
     finally:
         database.close()
 
 
 def test_what_follows_may_fail_and_what_was_put_stays(emptied_dsn: str) -> None:
     database = PostgresqlDatabase(emptied_dsn)
-    register = "INSERT INTO queue (name) VALUES (%(name)s)"
+    register = "INSERT INTO holdfast_queue (name) VALUES (%(name)s)"
     try:
         assert database.put(register, {"name": "a"}, (register, {"name": "b"}))
         assert not database.put(register, {"name": "c"}, (register, {"name": "b"})), "b was there already"
@@ -152,7 +152,9 @@ def test_what_follows_may_fail_and_what_was_put_stays(emptied_dsn: str) -> None:
         with pytest.raises(psycopg.errors.UniqueViolation):
             database.put(register, {"name": "a"}, (register, {"name": "f"}))
         with database.single() as execute:
-            assert execute("SELECT name FROM queue ORDER BY name", {}).fetchall() == [(name,) for name in "abcde"]
+            assert execute("SELECT name FROM holdfast_queue ORDER BY name", {}).fetchall() == [
+                (name,) for name in "abcde"
+            ]
     finally:
         database.close()
 
@@ -198,7 +200,7 @@ async def test_others_go_on_while_the_database_works(emptied_dsn: str) -> None:
     try:
         store.put("queue.register", name="default")
         with psycopg.connect(emptied_dsn) as holding:
-            holding.execute("LOCK TABLE job IN EXCLUSIVE MODE")
+            holding.execute("LOCK TABLE holdfast_job IN EXCLUSIVE MODE")
             put = asyncio.create_task(store.put_many_async("job.enqueue", new_rows(1)))
             await asyncio.sleep(0.05)
             assert not put.done()
@@ -212,7 +214,7 @@ async def test_one_who_stops_waiting_leaves_no_connection_in_the_middle_of_somet
     try:
         store.put("queue.register", name="default")
         with psycopg.connect(emptied_dsn) as holding:
-            holding.execute("LOCK TABLE job IN EXCLUSIVE MODE")
+            holding.execute("LOCK TABLE holdfast_job IN EXCLUSIVE MODE")
             put = asyncio.create_task(store.put_many_async("job.enqueue", new_rows(1)))
             await asyncio.sleep(0.05)
             put.cancel()

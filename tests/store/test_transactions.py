@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import pytest
 
+from holdfast.base import now_us
 from holdfast.catalog import Failure
 from holdfast.catalog.core import DATABASE_ERROR, TRANSACTION_ROLLED_BACK
 from holdfast.store import Engine, Store, Tx
@@ -275,7 +276,11 @@ def test_an_acknowledgement_means_on_disk(file_store: Store) -> None:
 
 def test_an_in_memory_store_is_a_whole_store() -> None:
     store = Store.open("sqlite://")
-    assert store.migrate()[0] == "0001_core"
+    assert store.migrate()[0] == "0001_baseline"
     register(store, "mail")
     assert names(store) == ["mail"]
     store.close()
+
+
+def test_the_clock_that_rules_is_a_clock(store: Store) -> None:
+    assert now_us() - 5_000_000 < store.atomic(lambda tx: tx.now_us()) < now_us() + 5_000_000

@@ -142,7 +142,7 @@ def test_while_the_store_is_away_the_last_answer_holds(tmp_path: Path, time: Vir
     assert switch.active(NAME) is Side.FALLBACK
 
     with sqlite3.connect(tmp_path / "alerts.db") as apart:
-        apart.execute("DROP TABLE switch")
+        apart.execute("DROP TABLE holdfast_switch")
     with pytest.raises(Failure):
         switch.list()
     time.advance(10)

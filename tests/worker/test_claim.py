@@ -70,7 +70,7 @@ def test_a_lane_gives_only_its_own(store: Store, jobs: Jobs) -> None:
     jobs.enqueue("ready")
     jobs.enqueue("waiting", delay_s=60)
     jobs.enqueue("alone")
-    store.atomic(lambda tx: tx._execute("UPDATE job SET lane = 'alone' WHERE kind = 'alone'", {}))
+    store.atomic(lambda tx: tx._execute("UPDATE holdfast_job SET lane = 'alone' WHERE kind = 'alone'", {}))
     assert [job.kind for job in claim(store, lane="alone")] == ["alone"]
     assert [job.kind for job in claim(store)] == ["ready"]
 

@@ -167,7 +167,7 @@ def test_a_twin_in_progress_or_complete_is_returned_and_a_failed_one_is_not(stor
     assert jobs.enqueue("other kind", 3, dedupe_key="d").id == first.id
     store.atomic(lambda tx: ledger.settle(tx, WORKER, (), [failed(job, NETWORK_TIMEOUT(), None, 1, blamed=True)]))
     assert jobs.enqueue("k", dedupe_key="d").id == first.id, "between attempts it is in progress"
-    store.atomic(lambda tx: tx._execute("UPDATE job SET lane = 'ready'", {}))
+    store.atomic(lambda tx: tx._execute("UPDATE holdfast_job SET lane = 'ready'", {}))
     (job,) = claim(store)
     store.atomic(lambda tx: ledger.settle(tx, WORKER, [(job, '"done"', 1)]))
     assert jobs.enqueue("k", dedupe_key="d").id == first.id

@@ -99,7 +99,7 @@ def test_ten_processes_fire_once(store: Store, database_url: str) -> None:
         for name in ("a", "b", "c"):
             clock.declare(name, "0 0 29 2 *", kind=name)
     clocks[0].save()
-    with store.database.script(["UPDATE periodic SET due_us = 1"]):
+    with store.database.script(["UPDATE holdfast_periodic SET due_us = 1"]):
         pass
     start = threading.Barrier(10)
     counts: list[int] = []
@@ -187,7 +187,7 @@ def test_a_service_that_was_away_makes_up_for_one_firing_also_where_another_went
 def test_an_entry_that_was_lost_is_declared_anew_by_those_that_still_run(virtual_store: Store) -> None:
     with instant() as time:
         poll = polling(virtual_store, every_s=10)
-        with virtual_store.database.script(["DELETE FROM periodic"]):
+        with virtual_store.database.script(["DELETE FROM holdfast_periodic"]):
             pass
         time.advance(VOUCH_S)
         assert poll.fire_due() == 0
@@ -267,7 +267,7 @@ def test_a_schedule_that_only_a_newer_version_reads_is_left_to_it(virtual_store:
         periodic = Periodic(virtual_store, Jobs(virtual_store))
         periodic.declare("poll", every_s=10, kind="poll")
         periodic.save()
-        statement = "UPDATE periodic SET schedule = '@fortnightly'"
+        statement = "UPDATE holdfast_periodic SET schedule = '@fortnightly'"
         with virtual_store.database.script([statement]):
             pass
         time.advance(10)

@@ -157,7 +157,7 @@ def test_resuming_wakes_the_workers_of_this_process(store: Store) -> None:
 
 def _open_breaker(store: Store, name: str) -> None:
     statement = (
-        f"INSERT INTO breaker (name, state, reason, opened_us, until_us) "
+        f"INSERT INTO holdfast_breaker (name, state, reason, opened_us, until_us) "
         f"VALUES ('{name}', 'open', 'too many failures', 1, 2)"
     )
     with store.database.script([statement]):

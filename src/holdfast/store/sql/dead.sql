@@ -4,7 +4,7 @@
 -- name: list
 SELECT id, tenant, queue, kind, attempt_count, manual_retry_count, error_code, error_message, error_technical,
        fingerprint, created_us, last_attempt_us, failed_us
-  FROM job
+  FROM holdfast_job
  WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
    AND (failed_us, id) < (:before_us, :before_id)
    AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
@@ -16,7 +16,7 @@ SELECT id, tenant, queue, kind, attempt_count, manual_retry_count, error_code, e
 
 -- name: count
 SELECT count(*)
-  FROM job
+  FROM holdfast_job
  WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
    AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
    AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
@@ -30,7 +30,7 @@ SELECT alike.fingerprint, job.error_code AS code, job.kind, alike.count, alike.f
   FROM (
     SELECT fingerprint, count(*) AS count, min(failed_us) AS first_seen_us, max(failed_us) AS last_seen_us,
            max(id) AS example_id
-      FROM job
+      FROM holdfast_job AS job
      WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
        AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
        AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
@@ -38,14 +38,14 @@ SELECT alike.fingerprint, job.error_code AS code, job.kind, alike.count, alike.f
        AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
             lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0)
      GROUP BY fingerprint ORDER BY count(*) DESC, max(failed_us) DESC LIMIT :most
-  ) AS alike JOIN job ON job.id = alike.example_id
+  ) AS alike JOIN holdfast_job AS job ON job.id = alike.example_id
  ORDER BY alike.count DESC, alike.last_seen_us DESC;
 
 -- name: pick
 -- The next ones, held until the transaction ends. Everybody goes the same way, so two operators wait for each other
 -- and never stand crosswise; what the first has moved, the second no longer finds.
 SELECT id, tenant, queue, kind, dedupe_key, unique_until_us <= {now_us}, attempt_count, error_code, failed_us
-  FROM job
+  FROM holdfast_job
  WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
    AND (failed_us, id) < (:before_us, :before_id)
    AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
@@ -58,26 +58,26 @@ SELECT id, tenant, queue, kind, dedupe_key, unique_until_us <= {now_us}, attempt
 
 -- name: pick_one
 SELECT id, tenant, queue, kind, dedupe_key, unique_until_us <= {now_us}, attempt_count, error_code, failed_us
-  FROM job WHERE id = :id AND state = 'failed' /* postgresql: FOR UPDATE */;
+  FROM holdfast_job WHERE id = :id AND state = 'failed' /* postgresql: FOR UPDATE */;
 
 -- name: free_keys
 -- A twin whose window is over no longer keeps others out.
-UPDATE job SET unique_key = NULL
+UPDATE holdfast_job SET unique_key = NULL
  WHERE unique_until_us <= {now_us}
    AND id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
-       SELECT twin.id FROM job AS dead
-         JOIN job AS twin ON twin.tenant = dead.tenant AND twin.queue = dead.queue AND twin.unique_key = dead.dedupe_key
+       SELECT twin.id FROM holdfast_job AS dead
+         JOIN holdfast_job AS twin ON twin.tenant = dead.tenant AND twin.queue = dead.queue AND twin.unique_key = dead.dedupe_key
         WHERE dead.id {among: ids} /* postgresql: )) */ /* sqlite: ) */;
 
 -- name: twins
-SELECT dead.id, twin.id FROM job AS dead
-  JOIN job AS twin ON twin.tenant = dead.tenant AND twin.queue = dead.queue AND twin.unique_key = dead.dedupe_key
+SELECT dead.id, twin.id FROM holdfast_job AS dead
+  JOIN holdfast_job AS twin ON twin.tenant = dead.tenant AND twin.queue = dead.queue AND twin.unique_key = dead.dedupe_key
  WHERE dead.id {among: ids};
 
 -- name: revive
 -- Back to the queue with a clean slate; the journal keeps what was. A key whose window is over is not taken again.
 -- (The state is written so that no partial index fits: this is a look-up by id.)
-UPDATE job
+UPDATE holdfast_job
    SET state = 'queued', lane = 'ready', token = token + 1, due_us = {now_us}, attempt_count = 0, pardon_count = 0,
        code_counts = NULL, manual_retry_count = manual_retry_count + 1, started_us = NULL, failed_us = NULL,
        unique_key = CASE WHEN unique_until_us <= {now_us} THEN NULL ELSE dedupe_key END,
@@ -86,4 +86,4 @@ UPDATE job
 RETURNING id;
 
 -- name: discard
-DELETE FROM job WHERE id {among: ids} AND state || '' = 'failed' RETURNING id;
+DELETE FROM holdfast_job WHERE id {among: ids} AND state || '' = 'failed' RETURNING id;

@@ -1,14 +1,14 @@
 -- Webhooks. A delivery is a job; its state is the job's own and stands nowhere else.
 
 -- name: add_endpoint
-INSERT INTO webhook_endpoint (id, tenant, url, scheme, event_types, delays_s, headers, timeout_us, retry_after_max_us,
+INSERT INTO holdfast_webhook_endpoint (id, tenant, url, scheme, event_types, delays_s, headers, timeout_us, retry_after_max_us,
                               in_flight_max, limit_count, limit_per_us, limit_burst, ordered, created_us)
 VALUES (:id, :tenant, :url, :scheme, :event_types, :delays_s, :headers, :timeout_us, :retry_after_max_us,
         :in_flight_max, :limit_count, :limit_per_us, :limit_burst, :ordered, {now_us})
 ON CONFLICT (id) DO NOTHING;
 
 -- name: update_endpoint
-UPDATE webhook_endpoint
+UPDATE holdfast_webhook_endpoint
    SET url = :url, scheme = :scheme, event_types = :event_types, delays_s = :delays_s, headers = :headers,
        timeout_us = :timeout_us, retry_after_max_us = :retry_after_max_us, in_flight_max = :in_flight_max,
        limit_count = :limit_count, limit_per_us = :limit_per_us, limit_burst = :limit_burst, ordered = :ordered
@@ -17,169 +17,169 @@ UPDATE webhook_endpoint
 -- name: endpoint
 SELECT id, tenant, url, scheme, event_types, delays_s, headers, timeout_us, retry_after_max_us, in_flight_max,
        limit_count, limit_per_us, limit_burst, ordered, disabled_us, disabled_reason, created_us
-  FROM webhook_endpoint WHERE id = :id;
+  FROM holdfast_webhook_endpoint WHERE id = :id;
 
 -- name: hold_endpoint
 -- Until the transaction ends nobody else changes it.
-SELECT id FROM webhook_endpoint WHERE id = :id /* postgresql: FOR UPDATE */;
+SELECT id FROM holdfast_webhook_endpoint WHERE id = :id /* postgresql: FOR UPDATE */;
 
 -- name: endpoints
 SELECT id, tenant, url, scheme, event_types, delays_s, headers, timeout_us, retry_after_max_us, in_flight_max,
        limit_count, limit_per_us, limit_burst, ordered, disabled_us, disabled_reason, created_us
-  FROM webhook_endpoint
+  FROM holdfast_webhook_endpoint
  WHERE id > :after AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
  ORDER BY id LIMIT :count;
 
 -- name: count_endpoints
-SELECT count(*) FROM webhook_endpoint WHERE tenant = :tenant;
+SELECT count(*) FROM holdfast_webhook_endpoint WHERE tenant = :tenant;
 
 -- name: disable
-UPDATE webhook_endpoint SET disabled_us = {now_us}, disabled_reason = :reason
+UPDATE holdfast_webhook_endpoint SET disabled_us = {now_us}, disabled_reason = :reason
  WHERE id = :id AND disabled_us IS NULL RETURNING id;
 
 -- name: enable
-UPDATE webhook_endpoint SET disabled_us = NULL, disabled_reason = NULL
+UPDATE holdfast_webhook_endpoint SET disabled_us = NULL, disabled_reason = NULL
  WHERE id = :id AND disabled_us IS NOT NULL RETURNING id;
 
 -- name: remove_endpoint
 -- Its secrets and its pace go with it. What is under way ends as a dead letter, so that nobody misses it.
-DELETE FROM webhook_endpoint WHERE id = :id RETURNING id;
+DELETE FROM holdfast_webhook_endpoint WHERE id = :id RETURNING id;
 
 -- name: forget_breaker
-DELETE FROM breaker WHERE name = :name;
+DELETE FROM holdfast_breaker WHERE name = :name;
 
 -- name: forget_breaker_counts
-DELETE FROM breaker_count WHERE name = :name;
+DELETE FROM holdfast_breaker_count WHERE name = :name;
 
 -- name: add_secret
-INSERT INTO webhook_secret (id, endpoint_id, secret, created_us) VALUES (:id, :endpoint_id, :secret, {now_us})
+INSERT INTO holdfast_webhook_secret (id, endpoint_id, secret, created_us) VALUES (:id, :endpoint_id, :secret, {now_us})
 ON CONFLICT (id) DO NOTHING;
 
 -- name: expire_secrets
 -- What expires sooner anyway stays as it is.
-UPDATE webhook_secret SET expires_us = {now_us} + :overlap_us
+UPDATE holdfast_webhook_secret SET expires_us = {now_us} + :overlap_us
  WHERE endpoint_id = :endpoint_id AND id <> :kept AND (expires_us IS NULL OR expires_us > {now_us} + :overlap_us);
 
 -- name: forget_secrets
-DELETE FROM webhook_secret WHERE endpoint_id = :endpoint_id AND expires_us <= {now_us};
+DELETE FROM holdfast_webhook_secret WHERE endpoint_id = :endpoint_id AND expires_us <= {now_us};
 
 -- name: secrets
 -- Those in force, the newest first.
-SELECT secret, created_us, expires_us FROM webhook_secret
+SELECT secret, created_us, expires_us FROM holdfast_webhook_secret
  WHERE endpoint_id = :endpoint_id AND (expires_us IS NULL OR expires_us > {now_us}) ORDER BY id DESC;
 
 -- name: breaker
-SELECT state FROM breaker WHERE name = :name;
+SELECT state FROM holdfast_breaker WHERE name = :name;
 
 -- name: begin_pace
-INSERT INTO webhook_pace (endpoint_id, tat_us) VALUES (:endpoint_id, 0) ON CONFLICT (endpoint_id) DO NOTHING;
+INSERT INTO holdfast_webhook_pace (endpoint_id, tat_us) VALUES (:endpoint_id, 0) ON CONFLICT (endpoint_id) DO NOTHING;
 
 -- name: pace
-SELECT tat_us FROM webhook_pace WHERE endpoint_id = :endpoint_id /* postgresql: FOR UPDATE */;
+SELECT tat_us FROM holdfast_webhook_pace WHERE endpoint_id = :endpoint_id /* postgresql: FOR UPDATE */;
 
 -- name: set_pace
-UPDATE webhook_pace SET tat_us = :tat_us WHERE endpoint_id = :endpoint_id;
+UPDATE holdfast_webhook_pace SET tat_us = :tat_us WHERE endpoint_id = :endpoint_id;
 
 -- name: publish
-INSERT INTO webhook_event (id, tenant, type, order_key, body, published_by, created_us)
+INSERT INTO holdfast_webhook_event (id, tenant, type, order_key, body, published_by, created_us)
 SELECT given.id, given.tenant, given.type, given.order_key, given.body, :published_by, {now_us}
   FROM {given: id text, tenant text, type text, order_key text, body text}
  WHERE true
 ON CONFLICT (id) DO NOTHING;
 
 -- name: published
-SELECT id, tenant, type, order_key, body, published_by FROM webhook_event WHERE id {among: ids};
+SELECT id, tenant, type, order_key, body, published_by FROM holdfast_webhook_event WHERE id {among: ids};
 
 -- name: receivers
 -- Everybody who may be told; which types they want is looked at by the caller.
-SELECT id, event_types, delays_s, ordered FROM webhook_endpoint
+SELECT id, event_types, delays_s, ordered FROM holdfast_webhook_endpoint
  WHERE tenant = :tenant AND disabled_us IS NULL ORDER BY id LIMIT :most;
 
 -- name: line_up
-INSERT INTO webhook_sequence (endpoint_id, order_key, position) VALUES (:endpoint_id, :order_key, 1)
+INSERT INTO holdfast_webhook_sequence AS webhook_sequence (endpoint_id, order_key, position) VALUES (:endpoint_id, :order_key, 1)
 ON CONFLICT (endpoint_id, order_key) DO UPDATE SET position = webhook_sequence.position + 1
 RETURNING position;
 
 -- name: plan
-INSERT INTO webhook_delivery (event_id, endpoint_id, job_id, order_key, position)
+INSERT INTO holdfast_webhook_delivery (event_id, endpoint_id, job_id, order_key, position)
 SELECT given.event_id, given.endpoint_id, given.job_id, given.order_key, given.position
   FROM {given: event_id text, endpoint_id text, job_id text, order_key text, position bigint};
 
 -- name: body
-SELECT body FROM webhook_event WHERE id = :event_id;
+SELECT body FROM holdfast_webhook_event WHERE id = :event_id;
 
 -- name: before
 -- The event before this one under its key, unless it has ended. Past one that was given up its own predecessor counts:
 -- whoever is cancelled in the middle of a line lets nobody overtake. So far back that hardly anybody asks, it ends.
 WITH RECURSIVE line (position, state, due_us) AS (
   SELECT webhook_delivery.position, job.state, job.due_us
-    FROM webhook_delivery JOIN job ON job.id = webhook_delivery.job_id
+    FROM holdfast_webhook_delivery AS webhook_delivery JOIN holdfast_job AS job ON job.id = webhook_delivery.job_id
    WHERE webhook_delivery.endpoint_id = :endpoint_id AND webhook_delivery.order_key = :order_key
      AND webhook_delivery.position = CAST(:position AS BIGINT) - 1
    UNION ALL
   SELECT webhook_delivery.position, job.state, job.due_us
-    FROM line JOIN webhook_delivery
+    FROM line JOIN holdfast_webhook_delivery AS webhook_delivery
          ON webhook_delivery.endpoint_id = :endpoint_id AND webhook_delivery.order_key = :order_key
         AND webhook_delivery.position = line.position - 1
-    JOIN job ON job.id = webhook_delivery.job_id
+    JOIN holdfast_job AS job ON job.id = webhook_delivery.job_id
    WHERE line.state = 'failed' AND line.position > CAST(:position AS BIGINT) - 100
 )
 SELECT state, due_us - {now_us} FROM line WHERE state IN ('queued', 'processing') LIMIT 1;
 
 -- name: call_next
 -- The next one in line need not wait for its time.
-UPDATE job SET due_us = {now_us}, lane = CASE WHEN pardon_count > 0 THEN 'alone' ELSE 'ready' END
- WHERE id = (SELECT job_id FROM webhook_delivery
+UPDATE holdfast_job SET due_us = {now_us}, lane = CASE WHEN pardon_count > 0 THEN 'alone' ELSE 'ready' END
+ WHERE id = (SELECT job_id FROM holdfast_webhook_delivery
               WHERE endpoint_id = :endpoint_id AND order_key = :order_key AND position = :position + 1)
    AND state || '' = 'queued' AND lane = 'waiting';
 
 -- name: event
-SELECT id, tenant, type, order_key AS key, body, created_us FROM webhook_event WHERE id = :event_id;
+SELECT id, tenant, type, order_key AS key, body, created_us FROM holdfast_webhook_event WHERE id = :event_id;
 
 -- name: deliveries
 SELECT webhook_delivery.endpoint_id, webhook_delivery.job_id, job.state, job.attempt_count, job.manual_retry_count,
        job.due_us, job.error_code, job.error_message, job.last_attempt_us, job.finished_us, job.failed_us, job.result
-  FROM webhook_delivery LEFT JOIN job ON job.id = webhook_delivery.job_id
+  FROM holdfast_webhook_delivery AS webhook_delivery LEFT JOIN holdfast_job AS job ON job.id = webhook_delivery.job_id
  WHERE webhook_delivery.event_id = :event_id ORDER BY webhook_delivery.endpoint_id LIMIT :most;
 
 -- name: undelivered
 -- What a dead letter was to bring, to whom, and what the other side said last.
 SELECT webhook_delivery.job_id, webhook_delivery.endpoint_id, webhook_event.id, webhook_event.type, webhook_event.body,
-       (SELECT upstream_status FROM journal
+       (SELECT upstream_status FROM holdfast_journal
          WHERE subject = webhook_delivery.job_id AND verb = 'failed' ORDER BY id DESC LIMIT 1)
-  FROM webhook_delivery JOIN webhook_event ON webhook_event.id = webhook_delivery.event_id
+  FROM holdfast_webhook_delivery AS webhook_delivery JOIN holdfast_webhook_event AS webhook_event ON webhook_event.id = webhook_delivery.event_id
  WHERE webhook_delivery.job_id {among: ids};
 
 -- name: old_events
-SELECT id FROM webhook_event WHERE created_us < {now_us} - :older_us
-   AND NOT EXISTS (SELECT 1 FROM webhook_delivery JOIN job ON job.id = webhook_delivery.job_id
+SELECT id FROM holdfast_webhook_event AS webhook_event WHERE created_us < {now_us} - :older_us
+   AND NOT EXISTS (SELECT 1 FROM holdfast_webhook_delivery AS webhook_delivery JOIN holdfast_job AS job ON job.id = webhook_delivery.job_id
                     WHERE webhook_delivery.event_id = webhook_event.id AND job.state <> 'complete')
  ORDER BY created_us LIMIT :count;
 
 -- name: prune_deliveries
-DELETE FROM webhook_delivery WHERE event_id {among: ids} RETURNING endpoint_id, order_key;
+DELETE FROM holdfast_webhook_delivery WHERE event_id {among: ids} RETURNING endpoint_id, order_key;
 
 -- name: sequence
-SELECT position FROM webhook_sequence WHERE endpoint_id = :endpoint_id AND order_key = :order_key;
+SELECT position FROM holdfast_webhook_sequence WHERE endpoint_id = :endpoint_id AND order_key = :order_key;
 
 -- name: prune_sequence
 -- A line in which nobody stands. Who joins it at this moment has moved the position on, and it stays.
-DELETE FROM webhook_sequence
+DELETE FROM holdfast_webhook_sequence
  WHERE endpoint_id = :endpoint_id AND order_key = :order_key AND position = :position
-   AND NOT EXISTS (SELECT 1 FROM webhook_delivery WHERE endpoint_id = :endpoint_id AND order_key = :order_key);
+   AND NOT EXISTS (SELECT 1 FROM holdfast_webhook_delivery WHERE endpoint_id = :endpoint_id AND order_key = :order_key);
 
 -- name: prune_events
-DELETE FROM webhook_event WHERE id {among: ids};
+DELETE FROM holdfast_webhook_event WHERE id {among: ids};
 
 -- Keys of received events, many at a time: the moves are those of idempotency.sql.
 
 -- name: known_keys
 -- Looking comes first, so that nobody waits for whoever changes a key that is there.
-SELECT key, token, first_seen_us FROM idempotency
+SELECT key, token, first_seen_us FROM holdfast_idempotency
  WHERE tenant = :tenant AND operation = :operation AND key {among: keys};
 
 -- name: begin_keys
-INSERT INTO idempotency (tenant, operation, key, request_hash, state, token, lease_until_us,
+INSERT INTO holdfast_idempotency (tenant, operation, key, request_hash, state, token, lease_until_us,
                          first_seen_us, last_seen_us, expires_us)
 SELECT :tenant, :operation, given.key, given.request_hash, 'working', given.token, {now_us} + :lease_us,
        {now_us}, {now_us}, {now_us} + :expires_us
@@ -192,7 +192,7 @@ RETURNING token, first_seen_us;
 -- PostgreSQL alone. The answers come as one JSON object, with their bodies in hex: joined to a table, they would be
 -- looked for in all keys.
 /* postgresql:
-UPDATE idempotency
+UPDATE holdfast_idempotency
    SET state = 'done', lease_until_us = NULL, status = (:held::jsonb -> key ->> 1)::integer,
        headers = :held::jsonb -> key ->> 2, body = decode(:held::jsonb -> key ->> 3, 'hex'),
        resources = :held::jsonb -> key ->> 4, expires_us = {now_us} + :expires_us
@@ -201,6 +201,6 @@ UPDATE idempotency
 /* sqlite: SELECT 1 WHERE :held IS NULL */;
 
 -- name: note_keys
-INSERT INTO journal (at_us, subject, verb, kind, code, duration_us)
+INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us)
 SELECT {now_us}, given.subject, :verb, :operation, given.code, given.duration_us
   FROM {given: subject text, code text, duration_us bigint};

@@ -3,7 +3,7 @@
 -- commit.
 
 -- name: begin
-INSERT INTO idempotency (tenant, operation, key, request_hash, state, token, lease_until_us,
+INSERT INTO holdfast_idempotency (tenant, operation, key, request_hash, state, token, lease_until_us,
                          first_seen_us, last_seen_us, expires_us)
 VALUES (:tenant, :operation, :key, :request_hash, 'working', :token, {now_us} + :lease_us,
         {now_us}, {now_us}, {now_us} + :expires_us)
@@ -12,7 +12,7 @@ RETURNING first_seen_us;
 
 -- name: begin_again
 -- Only if the key is still as it was seen: in that state, under that token, and nobody's.
-UPDATE idempotency
+UPDATE holdfast_idempotency
    SET request_hash = :request_hash, state = 'working', token = :token, lease_until_us = {now_us} + :lease_us,
        status = NULL, headers = NULL, body = NULL, resources = NULL,
        first_seen_us = CASE WHEN expires_us <= {now_us} THEN {now_us} ELSE first_seen_us END,
@@ -21,62 +21,62 @@ UPDATE idempotency
    AND state = :seen_state AND token = :seen_token
    AND (lease_until_us <= {now_us} OR (state = 'done' AND expires_us <= {now_us}))
    /* postgresql: AND EXISTS (SELECT 1 FROM (
-        SELECT 1 FROM idempotency WHERE tenant = :tenant AND operation = :operation AND key = :key
+        SELECT 1 FROM holdfast_idempotency WHERE tenant = :tenant AND operation = :operation AND key = :key
            FOR UPDATE SKIP LOCKED) AS locked) */
 RETURNING first_seen_us;
 
 -- name: look
 SELECT request_hash, state, token, lease_until_us, status, headers, body, resources, first_seen_us, expires_us, {now_us}
-  FROM idempotency WHERE tenant = :tenant AND operation = :operation AND key = :key;
+  FROM holdfast_idempotency WHERE tenant = :tenant AND operation = :operation AND key = :key;
 
 -- name: touch
-UPDATE idempotency SET last_seen_us = {now_us}
+UPDATE holdfast_idempotency SET last_seen_us = {now_us}
  WHERE tenant = :tenant AND operation = :operation AND key = :key
    /* postgresql: AND EXISTS (SELECT 1 FROM (
-        SELECT 1 FROM idempotency WHERE tenant = :tenant AND operation = :operation AND key = :key
+        SELECT 1 FROM holdfast_idempotency WHERE tenant = :tenant AND operation = :operation AND key = :key
            FOR UPDATE SKIP LOCKED) AS locked) */;
 
 -- name: left
 -- How long the holder's lease still runs; no row when nobody works on the key.
-SELECT lease_until_us - {now_us} FROM idempotency
+SELECT lease_until_us - {now_us} FROM holdfast_idempotency
  WHERE tenant = :tenant AND operation = :operation AND key = :key AND state = 'working' AND lease_until_us > {now_us};
 
 -- name: renew
-UPDATE idempotency
+UPDATE holdfast_idempotency
    SET lease_until_us = {now_us} + :lease_us,
        expires_us = CASE WHEN expires_us < {now_us} + :lease_us THEN {now_us} + :lease_us ELSE expires_us END
  WHERE tenant = :tenant AND operation = :operation AND key = :key AND state = 'working' AND token = :token
    /* postgresql: AND EXISTS (SELECT 1 FROM (
-        SELECT 1 FROM idempotency WHERE tenant = :tenant AND operation = :operation AND key = :key
+        SELECT 1 FROM holdfast_idempotency WHERE tenant = :tenant AND operation = :operation AND key = :key
            FOR UPDATE SKIP LOCKED) AS locked) */
 RETURNING token;
 
 -- name: finish
-UPDATE idempotency
+UPDATE holdfast_idempotency
    SET state = 'done', lease_until_us = NULL, status = :status, headers = :headers, body = :body,
        resources = :resources, expires_us = {now_us} + :expires_us
  WHERE tenant = :tenant AND operation = :operation AND key = :key AND state = 'working' AND token = :token
 RETURNING token;
 
 -- name: release
-UPDATE idempotency SET token = 0, lease_until_us = {now_us}
+UPDATE holdfast_idempotency SET token = 0, lease_until_us = {now_us}
  WHERE tenant = :tenant AND operation = :operation AND key = :key AND state = 'working' AND token = :token
 RETURNING token;
 
 -- name: show
 SELECT tenant, operation, key, request_hash, state, token, lease_until_us, status, resources, first_seen_us,
        last_seen_us, expires_us
-  FROM idempotency WHERE tenant = :tenant AND operation = :operation AND key = :key;
+  FROM holdfast_idempotency WHERE tenant = :tenant AND operation = :operation AND key = :key;
 
 -- name: prune
 -- No lease outlives the expiry of its key, so nobody works on what is deleted here.
-DELETE FROM idempotency
+DELETE FROM holdfast_idempotency
  WHERE /* postgresql: ctid = ANY(ARRAY(SELECT ctid */ /* sqlite: rowid IN (SELECT rowid */
-         FROM idempotency
+         FROM holdfast_idempotency
         WHERE expires_us <= {now_us}
         ORDER BY expires_us LIMIT :count
         /* postgresql: FOR UPDATE SKIP LOCKED )) */ /* sqlite: ) */;
 
 -- name: note
-INSERT INTO journal (at_us, subject, verb, kind, code, duration_us, reason)
+INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us, reason)
 VALUES ({now_us}, :subject, :verb, :operation, :code, :duration_us, :reason);

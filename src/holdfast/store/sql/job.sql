@@ -4,7 +4,7 @@
 -- name: enqueue
 -- A time that was given as such is the database's; one that is over counts as now, so that nobody jumps the queue.
 -- A row whose unique key is taken is left out; so is one that was inserted before under the same id.
-INSERT INTO job (id, tenant, queue, kind, lane, priority, due_us, payload, dedupe_key, unique_key, unique_until_us,
+INSERT INTO holdfast_job (id, tenant, queue, kind, lane, priority, due_us, payload, dedupe_key, unique_key, unique_until_us,
                  attempts_max, timeout_us, trace, created_us)
 SELECT given.id, given.tenant, given.queue, given.kind,
        CASE WHEN given.delay_us > 0 OR given.due_us > {now_us} THEN 'waiting' ELSE 'ready' END,
@@ -17,7 +17,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: enqueue_one
 -- One job without a dedupe key, in one round trip. The clock is read where it matters only: that takes its time too.
-INSERT INTO job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max, timeout_us, trace, created_us)
+INSERT INTO holdfast_job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max, timeout_us, trace, created_us)
 VALUES (:id, :tenant, :queue, :kind,
         CASE WHEN CAST(:delay_us AS BIGINT) > 0 THEN 'waiting' WHEN CAST(:due_us AS BIGINT) IS NULL THEN 'ready'
              WHEN :due_us > {now_us} THEN 'waiting' ELSE 'ready' END,
@@ -31,7 +31,7 @@ ON CONFLICT (id) DO NOTHING;
 -- Jobs that differ in nothing but their payloads, as {"id": payload}: SQLite reads that four times as fast as rows.
 -- All that are enqueued together are due at the same time, so that they keep their order.
 /* sqlite:
-INSERT INTO job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max, timeout_us, trace, created_us)
+INSERT INTO holdfast_job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max, timeout_us, trace, created_us)
 SELECT given.key, :tenant, :queue, :kind,
        CASE WHEN :delay_us > 0 OR :due_us > :at_us THEN 'waiting' ELSE 'ready' END,
        :priority, CASE WHEN :due_us > :at_us THEN :due_us ELSE :at_us + :delay_us END, given.value,
@@ -44,28 +44,28 @@ ON CONFLICT DO NOTHING
 -- name: stream
 -- Many jobs without dedupe keys, as a stream of rows; SQLite needs none.
 /* postgresql:
-COPY job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max, timeout_us, trace, created_us) FROM STDIN
+COPY holdfast_job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max, timeout_us, trace, created_us) FROM STDIN
 */
 /* sqlite: SELECT 1 */;
 
 -- name: stream_begin
 -- The time, and whether the first of the batch is there already: then the reply to its commit was lost.
-SELECT {now_us}, EXISTS (SELECT 1 FROM job WHERE id = :id);
+SELECT {now_us}, EXISTS (SELECT 1 FROM holdfast_job WHERE id = :id);
 
 -- name: free_unique
 -- A twin whose window is over no longer keeps others out.
-UPDATE job SET unique_key = NULL
+UPDATE holdfast_job SET unique_key = NULL
  WHERE tenant = :tenant AND queue = :queue AND unique_key = :dedupe_key
    AND unique_until_us IS NOT NULL AND unique_until_us <= {now_us};
 
 -- name: twin
-SELECT id FROM job WHERE tenant = :tenant AND queue = :queue AND unique_key = :dedupe_key;
+SELECT id FROM holdfast_job WHERE tenant = :tenant AND queue = :queue AND unique_key = :dedupe_key;
 
 -- name: claim
 -- The row tells who holds the job and since when; the journal gets it with the end of the attempt. SQLite, which has one
 -- writer at a time, tells here what the rows will be and writes it with `hold`: that takes a quarter less.
 /* postgresql:
-UPDATE job
+UPDATE holdfast_job
    SET state = 'processing', lease_owner = :owner, token = token + 1,
        attempt_count = attempt_count + 1, started_us = COALESCE(started_us, {now_us}), last_attempt_us = {now_us}
  WHERE ctid = ANY(ARRAY( SELECT ctid
@@ -74,9 +74,9 @@ UPDATE job
 SELECT id, token + 1, kind, payload, attempt_count + 1, pardon_count, attempts_max, code_counts, timeout_us,
        {now_us}, tenant, trace, priority, due_us, cancel_us, COALESCE(started_us, {now_us}), rowid
 */
-  FROM job
+  FROM holdfast_job
  WHERE state = 'queued' AND queue = :queue AND lane = :lane
-   AND NOT EXISTS (SELECT 1 FROM queue WHERE name = :queue AND paused_us IS NOT NULL)
+   AND NOT EXISTS (SELECT 1 FROM holdfast_queue WHERE name = :queue AND paused_us IS NOT NULL)
  ORDER BY priority, due_us, id LIMIT :count
 /* postgresql: FOR UPDATE SKIP LOCKED ))
 RETURNING id, token, kind, payload, attempt_count, pardon_count, attempts_max, code_counts, timeout_us,
@@ -86,7 +86,7 @@ RETURNING id, token, kind, payload, attempt_count, pardon_count, attempts_max, c
 -- name: hold
 -- What `claim` has just found, for SQLite.
 /* sqlite:
-UPDATE job
+UPDATE holdfast_job
    SET state = 'processing', lease_owner = :owner, token = token + 1,
        attempt_count = attempt_count + 1, started_us = COALESCE(started_us, :claimed_us), last_attempt_us = :claimed_us
  WHERE rowid IN (SELECT value FROM json_each(:found))
@@ -95,21 +95,21 @@ UPDATE job
 
 -- name: promote
 -- What has become due may be claimed.
-UPDATE job SET lane = CASE WHEN pardon_count > 0 THEN 'alone' ELSE 'ready' END
+UPDATE holdfast_job SET lane = CASE WHEN pardon_count > 0 THEN 'alone' ELSE 'ready' END
  WHERE id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
-       SELECT id FROM job WHERE state = 'queued' AND lane = 'waiting' AND due_us <= {now_us}
+       SELECT id FROM holdfast_job WHERE state = 'queued' AND lane = 'waiting' AND due_us <= {now_us}
         ORDER BY due_us LIMIT :count
         /* postgresql: FOR UPDATE SKIP LOCKED )) */ /* sqlite: ) */
 RETURNING queue;
 
 -- name: next_due
-SELECT min(due_us) - {now_us} FROM job WHERE state = 'queued' AND lane = 'waiting';
+SELECT min(due_us) - {now_us} FROM holdfast_job WHERE state = 'queued' AND lane = 'waiting';
 
 -- name: finish
 -- The state is written so that no partial index fits: this is a look-up by id, whatever the planner believes.
 -- SQLite takes {"id": token} or {"id": [token, result]}: a plain value is read fifteen times as fast as a row.
 /* postgresql: WITH done AS ( */
-UPDATE job
+UPDATE holdfast_job AS job
    SET state = 'complete', token = job.token + 1, finished_us = {now_us}, lease_owner = NULL, cancel_us = NULL,
        result = given.result
   FROM /* postgresql: {given: id text, token bigint, duration_us bigint, result text} */
@@ -118,7 +118,7 @@ UPDATE job
  WHERE job.id = given.id AND job.token = given.token AND job.state || '' = 'processing'
 /* postgresql: RETURNING job.id, job.queue, job.kind, job.attempt_count, job.finished_us, job.last_attempt_us,
                          given.duration_us )
-INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker, duration_us, claimed_us)
+INSERT INTO holdfast_journal (at_us, subject, verb, queue, kind, attempt, worker, duration_us, claimed_us)
 SELECT done.finished_us, done.id, 'finished', done.queue, done.kind, done.attempt_count, :worker, done.duration_us,
        done.last_attempt_us
   FROM done
@@ -127,39 +127,39 @@ RETURNING subject */;
 -- name: just_finished
 -- Which of {"id": token} a finish has moved a moment ago, in this very transaction: they are not in the journal yet.
 /* sqlite:
-SELECT job.id FROM json_each(:given) AS given CROSS JOIN job ON job.id = given.key
+SELECT job.id FROM json_each(:given) AS given CROSS JOIN holdfast_job AS job ON job.id = given.key
  WHERE job.state || '' = 'complete' AND job.token = given.value + 1
-   AND NOT EXISTS (SELECT 1 FROM journal WHERE journal.subject = job.id AND journal.verb = 'finished')
+   AND NOT EXISTS (SELECT 1 FROM holdfast_journal AS journal WHERE journal.subject = job.id AND journal.verb = 'finished')
 */
 /* postgresql: SELECT 1 */;
 
 -- name: journal_finished
 -- {"id": duration_us}, for SQLite, which cannot write it together with the finish.
 /* sqlite:
-INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker, duration_us, claimed_us)
+INSERT INTO holdfast_journal (at_us, subject, verb, queue, kind, attempt, worker, duration_us, claimed_us)
 SELECT job.finished_us, job.id, 'finished', job.queue, job.kind, job.attempt_count, :worker, given.value,
        job.last_attempt_us
-  FROM json_each(:given) AS given CROSS JOIN job ON job.id = given.key
+  FROM json_each(:given) AS given CROSS JOIN holdfast_job AS job ON job.id = given.key
 */
 /* postgresql: SELECT 1 */;
 
 -- name: settled_claims
 -- Which claims of these jobs this worker has settled: the turn whose reply was lost has happened.
-SELECT subject, claimed_us FROM journal
+SELECT subject, claimed_us FROM holdfast_journal AS journal
  WHERE subject {among: ids} AND worker = :worker AND claimed_us IS NOT NULL AND claimed_by IS NULL
-   AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = journal.subject AND job.last_attempt_us = journal.claimed_us
+   AND NOT EXISTS (SELECT 1 FROM holdfast_job AS job WHERE job.id = journal.subject AND job.last_attempt_us = journal.claimed_us
                                        AND job.lease_owner || '' = :worker);
 
 -- name: finished_under
 -- Which of these were finished under the token that they were held with.
 -- (The state is written so that no partial index fits: this is a look-up by id.)
-SELECT id, token - 1 FROM job WHERE id {among: ids} AND state || '' = 'complete';
+SELECT id, token - 1 FROM holdfast_job WHERE id {among: ids} AND state || '' = 'complete';
 
 -- name: retry
 -- Back to the queue with a later due time: retry, snooze, release and reclaim differ in what they give back.
 -- That somebody asked to stop stays true: whoever claims the job next is told. The first attempt, given back, has never
 -- been: the time of a job begins with the next one.
-UPDATE job
+UPDATE holdfast_job
    SET state = 'queued', token = token + 1, due_us = {now_us} + :delay_us, lease_owner = NULL,
        lane = CASE WHEN :delay_us > 0 THEN 'waiting' WHEN pardon_count + :pardoned > 0 THEN 'alone' ELSE 'ready' END,
        attempt_count = attempt_count - :returned, started_us = CASE WHEN attempt_count > :returned THEN started_us END,
@@ -169,7 +169,7 @@ UPDATE job
 RETURNING id;
 
 -- name: fail
-UPDATE job
+UPDATE holdfast_job
    SET state = 'failed', token = token + 1, failed_us = {now_us}, lease_owner = NULL, cancel_us = NULL, unique_key = NULL,
        error_code = :code, error_message = :message, error_technical = :technical, fingerprint = :fingerprint,
        code_counts = COALESCE(:code_counts, code_counts)
@@ -177,7 +177,7 @@ UPDATE job
 RETURNING id;
 
 -- name: journal_settled
-INSERT INTO journal (at_us, subject, verb, queue, kind, attempt, worker, code, upstream_status, duration_us, due_us, reason,
+INSERT INTO holdfast_journal (at_us, subject, verb, queue, kind, attempt, worker, code, upstream_status, duration_us, due_us, reason,
                      claimed_us, claimed_by)
 SELECT {now_us}, given.id, given.verb, given.queue, given.kind, given.attempt, :worker, given.code,
        given.upstream_status, given.duration_us,
@@ -187,16 +187,16 @@ SELECT {now_us}, given.id, given.verb, given.queue, given.kind, given.attempt, :
 
 -- name: held
 SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_counts, last_attempt_us, tenant, lane
-  FROM job WHERE lease_owner = :owner ORDER BY id;
+  FROM holdfast_job WHERE lease_owner = :owner ORDER BY id;
 
 -- name: abandoned
 -- What somebody is settling this very moment is left for the next sweep: nobody waits for a transaction that stands still.
 SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_counts, last_attempt_us, tenant, lane,
        {now_us} - started_us
-  FROM job WHERE lease_owner = :owner ORDER BY id /* postgresql: FOR UPDATE SKIP LOCKED */;
+  FROM holdfast_job WHERE lease_owner = :owner ORDER BY id /* postgresql: FOR UPDATE SKIP LOCKED */;
 
 -- name: cancel_queued
-UPDATE job
+UPDATE holdfast_job
    SET state = 'failed', token = token + 1, failed_us = {now_us}, unique_key = NULL, cancel_us = NULL,
        error_code = :code, error_message = :message, error_technical = :technical, fingerprint = :fingerprint
  WHERE id = :id AND state = 'queued'
@@ -204,45 +204,45 @@ RETURNING id, queue, kind, attempt_count;
 
 -- name: ask_cancel
 -- The worker that holds the job sees this at its next heartbeat.
-UPDATE job SET cancel_us = COALESCE(cancel_us, {now_us}) WHERE id = :id AND state = 'processing'
+UPDATE holdfast_job SET cancel_us = COALESCE(cancel_us, {now_us}) WHERE id = :id AND state = 'processing'
 RETURNING id, queue, kind, attempt_count;
 
 -- name: cancels
-SELECT id FROM job WHERE lease_owner = :owner AND cancel_us IS NOT NULL;
+SELECT id FROM holdfast_job WHERE lease_owner = :owner AND cancel_us IS NOT NULL;
 
 -- name: show
 SELECT id, tenant, queue, kind, state, lane, priority, due_us, payload, dedupe_key, attempt_count, pardon_count,
        attempts_max, manual_retry_count, code_counts, timeout_us, lease_owner, token, cancel_us, trace, result,
        error_code, error_message, error_technical, fingerprint, created_us, started_us, last_attempt_us, finished_us,
        failed_us,
-       (SELECT lease_until_us FROM worker WHERE worker.id = job.lease_owner) AS lease_until_us
-  FROM job WHERE id = :id;
+       (SELECT lease_until_us FROM holdfast_worker AS worker WHERE worker.id = job.lease_owner) AS lease_until_us
+  FROM holdfast_job AS job WHERE id = :id;
 
 -- name: kind
-SELECT kind FROM job WHERE id = :id;
+SELECT kind FROM holdfast_job WHERE id = :id;
 
 -- name: outcome
-SELECT state, result, error_code, error_message FROM job WHERE id = :id;
+SELECT state, result, error_code, error_message FROM holdfast_job WHERE id = :id;
 
 -- name: history
 -- A page by position, told by time: what was written while an attempt went on comes after its claim.
 SELECT id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason FROM (
   SELECT position AS id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason
-    FROM job_event WHERE subject = :id AND entry >= CAST(:after AS BIGINT) / 2 AND position > :after
+    FROM holdfast_job_event WHERE subject = :id AND entry >= CAST(:after AS BIGINT) / 2 AND position > :after
    ORDER BY position LIMIT :count
 ) AS page ORDER BY at_us, id;
 
 -- name: list
 SELECT id, tenant, queue, kind, state, priority, due_us, attempt_count, manual_retry_count, error_code, error_message,
        created_us, last_attempt_us, finished_us, failed_us
-  FROM job
+  FROM holdfast_job
  WHERE (CAST(:state AS TEXT) IS NULL OR state = :state) AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
    AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant) AND (CAST(:code AS TEXT) IS NULL OR error_code = :code)
    AND (CAST(:before AS TEXT) IS NULL OR id < :before)
  ORDER BY id DESC LIMIT :count;
 
 -- name: prune_finished
-DELETE FROM job
+DELETE FROM holdfast_job
  WHERE id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
-       SELECT id FROM job WHERE state = 'complete' AND finished_us < {now_us} - :older_us
+       SELECT id FROM holdfast_job WHERE state = 'complete' AND finished_us < {now_us} - :older_us
         ORDER BY finished_us LIMIT :count /* postgresql: FOR UPDATE SKIP LOCKED )) */ /* sqlite: ) */;

@@ -7,9 +7,9 @@ SELECT upload.id, upload.owner, upload.file_name, upload.mapping, upload.bytes, 
        job.last_attempt_us, job.finished_us, job.failed_us, job.error_code, job.error_message, job.result,
        -- A job between two attempts holds no error; the journal has that of the attempt.
        CASE WHEN job.state = 'queued' AND job.attempt_count > 0 THEN
-         (SELECT journal.code FROM journal WHERE journal.subject = job.id AND journal.verb = 'retried'
+         (SELECT journal.code FROM holdfast_journal AS journal WHERE journal.subject = job.id AND journal.verb = 'retried'
            ORDER BY journal.id DESC LIMIT 1) END AS retry_code
-  FROM conversion_upload AS upload LEFT JOIN job ON job.id = upload.job_id
+  FROM holdfast_conversion_upload AS upload LEFT JOIN holdfast_job AS job ON job.id = upload.job_id
  WHERE upload.owner = :owner AND (CAST(:before AS TEXT) IS NULL OR upload.id < :before)
  ORDER BY upload.id DESC LIMIT :count;
 
@@ -19,66 +19,66 @@ SELECT upload.id, upload.owner, upload.file_name, upload.mapping, upload.bytes, 
        job.state, job.lane, job.due_us, job.attempt_count, job.pardon_count, job.manual_retry_count, job.started_us,
        job.last_attempt_us, job.finished_us, job.failed_us, job.error_code, job.error_message, job.result,
        CASE WHEN job.state = 'queued' AND job.attempt_count > 0 THEN
-         (SELECT journal.code FROM journal WHERE journal.subject = job.id AND journal.verb = 'retried'
+         (SELECT journal.code FROM holdfast_journal AS journal WHERE journal.subject = job.id AND journal.verb = 'retried'
            ORDER BY journal.id DESC LIMIT 1) END AS retry_code
-  FROM conversion_upload AS upload LEFT JOIN job ON job.id = upload.job_id
+  FROM holdfast_conversion_upload AS upload LEFT JOIN holdfast_job AS job ON job.id = upload.job_id
  WHERE upload.id = :id;
 
 -- name: pulse
 -- It changes whenever a job or a breaker moves, or somebody uploads. That a job was claimed stands in its own row, and is
 -- looked up worker by worker: a look at all that are held would be one at the whole table where statistics are missing.
-SELECT (SELECT max(id) FROM journal), (SELECT max(id) FROM conversion_upload),
+SELECT (SELECT max(id) FROM holdfast_journal), (SELECT max(id) FROM holdfast_conversion_upload),
        (SELECT max(claimed.at_us)
-          FROM (SELECT (SELECT max(last_attempt_us) FROM job WHERE lease_owner = worker.id) AS at_us FROM worker) AS claimed);
+          FROM (SELECT (SELECT max(last_attempt_us) FROM holdfast_job WHERE lease_owner = worker.id) AS at_us FROM holdfast_worker AS worker) AS claimed);
 
 -- name: gate
 -- Whether jobs are let through to the gateway, and whether somebody holds the queue.
-SELECT (SELECT state FROM breaker WHERE name = :queue), (SELECT mode FROM breaker WHERE name = :queue),
-       (SELECT paused_us FROM queue WHERE name = :queue);
+SELECT (SELECT state FROM holdfast_breaker WHERE name = :queue), (SELECT mode FROM holdfast_breaker WHERE name = :queue),
+       (SELECT paused_us FROM holdfast_queue WHERE name = :queue);
 
 -- name: twin
 -- The upload that keeps this one out, if its job is alive or done; or one that no longer does.
 SELECT upload.id,
        job.state IN ('queued', 'processing', 'complete') OR COALESCE(upload.reserved_until_us, 0) > {now_us}
-  FROM conversion_upload AS upload LEFT JOIN job ON job.id = upload.job_id
+  FROM holdfast_conversion_upload AS upload LEFT JOIN holdfast_job AS job ON job.id = upload.job_id
  WHERE upload.owner = :owner AND upload.twin_key = :twin_key;
 
 -- name: free_twin
 -- The key of an upload whose job has failed or is gone; a job that moved meanwhile keeps it.
-UPDATE conversion_upload SET twin_key = NULL
+UPDATE holdfast_conversion_upload AS conversion_upload SET twin_key = NULL
  WHERE id = :id AND COALESCE(reserved_until_us, 0) <= {now_us}
-   AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = conversion_upload.job_id
+   AND NOT EXISTS (SELECT 1 FROM holdfast_job AS job WHERE job.id = conversion_upload.job_id
                                        AND job.state IN ('queued', 'processing', 'complete'));
 
 -- name: give_way
 -- The XML of this upload was lost: whoever uploads the file again gets a new job.
-UPDATE conversion_upload SET twin_key = NULL WHERE id = :id RETURNING id;
+UPDATE holdfast_conversion_upload SET twin_key = NULL WHERE id = :id RETURNING id;
 
 -- name: insert
-INSERT INTO conversion_upload (id, owner, file_name, mapping, bytes, sha256, job_id, twin_key, created_us)
+INSERT INTO holdfast_conversion_upload (id, owner, file_name, mapping, bytes, sha256, job_id, twin_key, created_us)
 VALUES (:id, :owner, :file_name, :mapping, :bytes, :sha256, :job_id, :twin_key, {now_us})
 ON CONFLICT DO NOTHING;
 
 -- name: refuse
-INSERT INTO conversion_upload (id, owner, file_name, mapping, bytes, sha256, error_code, error_message, created_us)
+INSERT INTO holdfast_conversion_upload (id, owner, file_name, mapping, bytes, sha256, error_code, error_message, created_us)
 VALUES (:id, :owner, :file_name, :mapping, :bytes, :sha256, :code, :message, {now_us})
 ON CONFLICT (id) DO NOTHING;
 
 -- name: reserve
 -- A failed job is about to be revived: its key is taken again, unless a newer upload holds it.
-UPDATE conversion_upload SET twin_key = :twin_key, reserved_until_us = {now_us} + :hold_us
+UPDATE holdfast_conversion_upload AS conversion_upload SET twin_key = :twin_key, reserved_until_us = {now_us} + :hold_us
  WHERE id = :id AND purged_us IS NULL
-   AND NOT EXISTS (SELECT 1 FROM conversion_upload AS other
+   AND NOT EXISTS (SELECT 1 FROM holdfast_conversion_upload AS other
                     WHERE other.owner = conversion_upload.owner AND other.twin_key = :twin_key AND other.id <> :id)
 RETURNING id;
 
 -- name: delete
-DELETE FROM conversion_upload WHERE id = :id RETURNING job_id;
+DELETE FROM holdfast_conversion_upload WHERE id = :id RETURNING job_id;
 
 -- name: over
 -- Uploads whose job has ended so long ago, oldest first.
 SELECT upload.id, upload.job_id
-  FROM conversion_upload AS upload LEFT JOIN job ON job.id = upload.job_id
+  FROM holdfast_conversion_upload AS upload LEFT JOIN holdfast_job AS job ON job.id = upload.job_id
  WHERE upload.purged_us IS NULL AND upload.created_us < {now_us} - :older_us
    AND COALESCE(job.state, 'failed') IN ('complete', 'failed')
    AND COALESCE(job.finished_us, job.failed_us, upload.created_us) < {now_us} - :older_us
@@ -87,33 +87,33 @@ SELECT upload.id, upload.job_id
 
 -- name: purge
 -- The job is looked at again, by a statement of its own: it may have been revived since it was found.
-UPDATE conversion_upload SET purged_us = {now_us}, twin_key = NULL
+UPDATE holdfast_conversion_upload AS conversion_upload SET purged_us = {now_us}, twin_key = NULL
  WHERE id = :id AND purged_us IS NULL AND COALESCE(reserved_until_us, 0) <= {now_us}
-   AND NOT EXISTS (SELECT 1 FROM job WHERE job.id = conversion_upload.job_id AND job.state IN ('queued', 'processing'))
+   AND NOT EXISTS (SELECT 1 FROM holdfast_job AS job WHERE job.id = conversion_upload.job_id AND job.state IN ('queued', 'processing'))
 RETURNING id;
 
 -- name: forgettable
-SELECT id, job_id FROM conversion_upload WHERE purged_us < {now_us} - :older_us ORDER BY purged_us LIMIT :count;
+SELECT id, job_id FROM holdfast_conversion_upload WHERE purged_us < {now_us} - :older_us ORDER BY purged_us LIMIT :count;
 
 -- name: forget
-DELETE FROM conversion_upload WHERE id = :id AND purged_us IS NOT NULL RETURNING job_id;
+DELETE FROM holdfast_conversion_upload WHERE id = :id AND purged_us IS NOT NULL RETURNING job_id;
 
 -- name: kept
 -- Which of these uploads still have files.
-SELECT id FROM conversion_upload WHERE id {among: ids} AND purged_us IS NULL;
+SELECT id FROM holdfast_conversion_upload WHERE id {among: ids} AND purged_us IS NULL;
 
 -- name: ownerless
 -- Dead letters whose upload was deleted: nobody can ask for them any more.
-SELECT job.id FROM job
+SELECT job.id FROM holdfast_job AS job
  WHERE job.state = 'failed' AND job.queue = :queue AND job.kind = :kind
-   AND NOT EXISTS (SELECT 1 FROM conversion_upload WHERE conversion_upload.job_id = job.id)
+   AND NOT EXISTS (SELECT 1 FROM holdfast_conversion_upload AS conversion_upload WHERE conversion_upload.job_id = job.id)
  ORDER BY job.failed_us LIMIT :count;
 
 -- name: keep_secret
-INSERT INTO conversion_secret (name, value, created_us) VALUES (:name, :value, {now_us}) ON CONFLICT (name) DO NOTHING;
+INSERT INTO holdfast_conversion_secret (name, value, created_us) VALUES (:name, :value, {now_us}) ON CONFLICT (name) DO NOTHING;
 
 -- name: secret
-SELECT value FROM conversion_secret WHERE name = :name;
+SELECT value FROM holdfast_conversion_secret WHERE name = :name;
 
 -- name: link
-UPDATE conversion_upload SET job_id = :job_id WHERE id = :id;
+UPDATE holdfast_conversion_upload SET job_id = :job_id WHERE id = :id;

@@ -47,7 +47,7 @@ def start(tmp_path: Path, database_url: str, gateway: Gateway) -> Iterator[Start
 
 def run_out(here: Running) -> None:
     """Let the lease of whoever died be over: to wait for that takes its time, and a short one ends at every hiccup."""
-    here.store.atomic(lambda tx: tx._execute("UPDATE worker SET lease_until_us = 1", {}))
+    here.store.atomic(lambda tx: tx._execute("UPDATE holdfast_worker SET lease_until_us = 1", {}))
 
 
 def lease_until_us(here: Running) -> int:

@@ -131,14 +131,14 @@ def test_it_runs_by_the_clock(site: Site) -> None:
 
 
 CHECKED = {
-    "a result without being complete": "UPDATE job SET result = '{}' WHERE id = 'JOB'",
-    "an error without having failed": "UPDATE job SET error_code = 'GW_5XX' WHERE id = 'JOB'",
-    "an error line without having failed": "UPDATE job SET error_message = 'x' WHERE id = 'JOB'",
-    "a lease without being processed": "UPDATE job SET lease_owner = 'w' WHERE id = 'JOB'",
-    "an upload with a job and a refusal": "UPDATE conversion_upload SET error_code = 'X', error_message = 'x'",
-    "an upload with neither": "UPDATE conversion_upload SET job_id = NULL, twin_key = NULL",
-    "a purged upload that keeps twins out": "UPDATE conversion_upload SET purged_us = 1",
-    "a line without a code": "UPDATE conversion_upload SET error_message = 'x'",
+    "a result without being complete": "UPDATE holdfast_job SET result = '{}' WHERE id = 'JOB'",
+    "an error without having failed": "UPDATE holdfast_job SET error_code = 'GW_5XX' WHERE id = 'JOB'",
+    "an error line without having failed": "UPDATE holdfast_job SET error_message = 'x' WHERE id = 'JOB'",
+    "a lease without being processed": "UPDATE holdfast_job SET lease_owner = 'w' WHERE id = 'JOB'",
+    "an upload with a job and a refusal": "UPDATE holdfast_conversion_upload SET error_code = 'X', error_message = 'x'",
+    "an upload with neither": "UPDATE holdfast_conversion_upload SET job_id = NULL, twin_key = NULL",
+    "a purged upload that keeps twins out": "UPDATE holdfast_conversion_upload SET purged_us = 1",
+    "a line without a code": "UPDATE holdfast_conversion_upload SET error_message = 'x'",
 }
 
 

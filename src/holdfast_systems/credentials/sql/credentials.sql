@@ -1,46 +1,46 @@
 -- The engine: what is processed, and what it comes to. Every write adds, so that order does not matter.
 
 -- name: setting
-SELECT value FROM credentials_setting WHERE name = :name;
+SELECT value FROM holdfast_credentials_setting WHERE name = :name;
 
 -- name: settle
 -- Whoever comes first decides.
-INSERT INTO credentials_setting (name, value, set_us) VALUES (:name, :value, {now_us}) ON CONFLICT (name) DO NOTHING;
+INSERT INTO holdfast_credentials_setting (name, value, set_us) VALUES (:name, :value, {now_us}) ON CONFLICT (name) DO NOTHING;
 
 -- name: set
-INSERT INTO credentials_setting (name, value, set_us) VALUES (:name, :value, {now_us})
+INSERT INTO holdfast_credentials_setting (name, value, set_us) VALUES (:name, :value, {now_us})
 ON CONFLICT (name) DO UPDATE SET value = excluded.value, set_us = excluded.set_us;
 
 -- name: open_window
-INSERT INTO credentials_window (platform, opened_us, taken) VALUES (:platform, {now_us}, 0)
+INSERT INTO holdfast_credentials_window (platform, opened_us, taken) VALUES (:platform, {now_us}, 0)
 ON CONFLICT (platform) DO NOTHING;
 
 -- name: window
-SELECT opened_us, taken, {now_us} FROM credentials_window WHERE platform = :platform /* postgresql: FOR UPDATE */;
+SELECT opened_us, taken, {now_us} FROM holdfast_credentials_window WHERE platform = :platform /* postgresql: FOR UPDATE */;
 
 -- name: take
-UPDATE credentials_window SET opened_us = :opened_us, taken = :taken WHERE platform = :platform;
+UPDATE holdfast_credentials_window SET opened_us = :opened_us, taken = :taken WHERE platform = :platform;
 
 -- name: begin
 -- A twin waits here for the first one's commit, and then changes nothing.
-INSERT INTO credentials_processed_event (platform, event_id, event_type, processed_us, result)
+INSERT INTO holdfast_credentials_processed_event (platform, event_id, event_type, processed_us, result)
 VALUES (:platform, :event_id, :event_type, {now_us}, '')
 ON CONFLICT (platform, event_id) DO NOTHING
 RETURNING event_id;
 
 -- name: finish
-UPDATE credentials_processed_event SET result = :result WHERE platform = :platform AND event_id = :event_id;
+UPDATE holdfast_credentials_processed_event SET result = :result WHERE platform = :platform AND event_id = :event_id;
 
 -- name: result
-SELECT result FROM credentials_processed_event WHERE platform = :platform AND event_id = :event_id;
+SELECT result FROM holdfast_credentials_processed_event WHERE platform = :platform AND event_id = :event_id;
 
 -- name: processed
-SELECT event_id, event_type, processed_us, result FROM credentials_processed_event
+SELECT event_id, event_type, processed_us, result FROM holdfast_credentials_processed_event
  WHERE platform = :platform AND event_id = :event_id;
 
 -- name: arrive
 -- The contribution itself; no row when it had arrived before.
-INSERT INTO credentials_contribution (platform, contribution_id, user_id, contribution_type, title,
+INSERT INTO holdfast_credentials_contribution AS credentials_contribution (platform, contribution_id, user_id, contribution_type, title,
                                       evidence_count, verified_count, rejected_count, first_heard_us, created_us)
 VALUES (:platform, :contribution_id, :user_id, :contribution_type, :title, 0, 0, 0, {now_us}, {now_us})
 ON CONFLICT (platform, contribution_id) DO UPDATE
@@ -51,7 +51,7 @@ RETURNING evidence_count, verified_count, rejected_count;
 
 -- name: state
 -- Something about a contribution, whether it has arrived or not.
-INSERT INTO credentials_contribution (platform, contribution_id, evidence_count, verified_count, rejected_count,
+INSERT INTO holdfast_credentials_contribution AS credentials_contribution (platform, contribution_id, evidence_count, verified_count, rejected_count,
                                       first_heard_us)
 VALUES (:platform, :contribution_id, :evidence, :verified, :rejected, {now_us})
 ON CONFLICT (platform, contribution_id) DO UPDATE
@@ -61,21 +61,21 @@ ON CONFLICT (platform, contribution_id) DO UPDATE
 RETURNING user_id, evidence_count, verified_count, rejected_count;
 
 -- name: keep_statement
-INSERT INTO credentials_statement (platform, event_id, contribution_id, event_type, evidence_type, actor_id,
+INSERT INTO holdfast_credentials_statement (platform, event_id, contribution_id, event_type, evidence_type, actor_id,
                                    heard_us, applied_us)
 VALUES (:platform, :event_id, :contribution_id, :event_type, :evidence_type, :actor_id,
         {now_us}, CASE WHEN :applied = 1 THEN {now_us} END);
 
 -- name: apply_parked
-UPDATE credentials_statement SET applied_us = {now_us}
+UPDATE holdfast_credentials_statement SET applied_us = {now_us}
  WHERE platform = :platform AND contribution_id = :contribution_id AND applied_us IS NULL;
 
 -- name: keep_vouch
-INSERT INTO credentials_vouch (platform, event_id, voucher_id, vouchee_id, skill_id, weight, heard_us)
+INSERT INTO holdfast_credentials_vouch (platform, event_id, voucher_id, vouchee_id, skill_id, weight, heard_us)
 VALUES (:platform, :event_id, :voucher_id, :vouchee_id, :skill_id, :weight, {now_us});
 
 -- name: add
-INSERT INTO credentials_member (platform, user_id, username, contribution_count, evidence_count, verified_count,
+INSERT INTO holdfast_credentials_member AS credentials_member (platform, user_id, username, contribution_count, evidence_count, verified_count,
                                 rejected_count, vouch_count, reputation)
 VALUES (:platform, :user_id, :username, :contributions, :evidence, :verified, :rejected, :vouches, :reputation)
 ON CONFLICT (platform, user_id) DO UPDATE
@@ -89,7 +89,7 @@ ON CONFLICT (platform, user_id) DO UPDATE
 
 -- name: change
 -- Less than nothing may be added here, which the checks would refuse of a new row.
-UPDATE credentials_member
+UPDATE holdfast_credentials_member
    SET contribution_count = contribution_count + :contributions, evidence_count = evidence_count + :evidence,
        verified_count = verified_count + :verified, rejected_count = rejected_count + :rejected,
        vouch_count = vouch_count + :vouches, reputation = reputation + :reputation
@@ -97,12 +97,12 @@ UPDATE credentials_member
 
 -- name: member
 SELECT user_id, username, reputation, contribution_count, verified_count, rejected_count, evidence_count, vouch_count
-  FROM credentials_member WHERE platform = :platform AND user_id = :user_id;
+  FROM holdfast_credentials_member WHERE platform = :platform AND user_id = :user_id;
 
 -- name: members
 -- Those with the most first; `before` is the last one of the page before.
 SELECT user_id, username, reputation, contribution_count, verified_count, rejected_count, evidence_count, vouch_count
-  FROM credentials_member
+  FROM holdfast_credentials_member
  WHERE platform = :platform
    AND (reputation < :before_reputation OR (reputation = :before_reputation AND user_id > :before_id))
  ORDER BY reputation DESC, user_id LIMIT :count;
@@ -110,24 +110,24 @@ SELECT user_id, username, reputation, contribution_count, verified_count, reject
 -- name: contribution
 SELECT contribution_id, user_id, contribution_type, title, evidence_count, verified_count, rejected_count,
        first_heard_us, created_us
-  FROM credentials_contribution WHERE platform = :platform AND contribution_id = :contribution_id;
+  FROM holdfast_credentials_contribution WHERE platform = :platform AND contribution_id = :contribution_id;
 
 -- name: statements
-SELECT event_id, event_type, evidence_type, actor_id, heard_us, applied_us FROM credentials_statement
+SELECT event_id, event_type, evidence_type, actor_id, heard_us, applied_us FROM holdfast_credentials_statement
  WHERE platform = :platform AND contribution_id = :contribution_id ORDER BY heard_us, event_id LIMIT :count;
 
 -- name: contributions_of
 SELECT contribution_id, contribution_type, title, evidence_count, verified_count, rejected_count, created_us
-  FROM credentials_contribution WHERE platform = :platform AND user_id = :user_id
+  FROM holdfast_credentials_contribution WHERE platform = :platform AND user_id = :user_id
  ORDER BY created_us DESC, contribution_id LIMIT :count;
 
 -- name: totals
-SELECT (SELECT count(*) FROM credentials_processed_event WHERE platform = :platform),
-       (SELECT count(*) FROM credentials_member WHERE platform = :platform),
-       (SELECT count(*) FROM credentials_contribution WHERE platform = :platform AND user_id IS NOT NULL),
-       (SELECT count(*) FROM credentials_statement WHERE platform = :platform AND applied_us IS NULL);
+SELECT (SELECT count(*) FROM holdfast_credentials_processed_event WHERE platform = :platform),
+       (SELECT count(*) FROM holdfast_credentials_member WHERE platform = :platform),
+       (SELECT count(*) FROM holdfast_credentials_contribution WHERE platform = :platform AND user_id IS NOT NULL),
+       (SELECT count(*) FROM holdfast_credentials_statement WHERE platform = :platform AND applied_us IS NULL);
 
 -- name: latest
 -- By the index of times: SQLite would rather read and sort everything that the platform ever sent.
-SELECT event_id, event_type, processed_us, result FROM credentials_processed_event
+SELECT event_id, event_type, processed_us, result FROM holdfast_credentials_processed_event
  WHERE /* sqlite: + */ platform = :platform ORDER BY processed_us DESC, event_id LIMIT :count;

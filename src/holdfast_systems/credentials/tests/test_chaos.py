@@ -134,7 +134,7 @@ def _arrived(store: Store) -> int:
 
 
 def _pending(store: Store) -> bool:
-    jobs = "SELECT count(*) FROM job WHERE kind = 'webhook.deliver' AND state <> 'complete'"
+    jobs = "SELECT count(*) FROM holdfast_job WHERE kind = 'webhook.deliver' AND state <> 'complete'"
     return bool(store.atomic(lambda tx: tx._execute(jobs, {}).fetchall(), write=False)[0][0])
 
 

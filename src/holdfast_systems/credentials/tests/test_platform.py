@@ -211,7 +211,7 @@ def test_what_died_while_nobody_looked_is_told_at_the_next_start_and_once(
         live.ask("POST", "/platform/v1/events", json=created("evt_1"))
         live.wait_event("evt_1", "failed")
     # As if the process had died before it could tell.
-    store.atomic(lambda tx: tx._execute("DELETE FROM credentials_alert", {}))
+    store.atomic(lambda tx: tx._execute("DELETE FROM holdfast_credentials_alert", {}))
     jobs = Jobs(store)
     with bus.heard() as told:
         one, other = (Alerts(store, Deliveries(store, jobs)) for _ in range(2))
