@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.analysis.export import Entry, by_contract
 from holdfast.catalog.dialect import Dialect
+from holdfast.catalog.dialect_schema import body_schema
 
 OPENAPI_VERSION = "3.1.0"
 SCHEMAS = {
@@ -25,8 +26,6 @@ RETRY_AFTER = "RetryAfter"
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9._-]")
 _TEXT = {"type": "string"}
-_DETAILS = {"type": "object", "description": "The facts of this occurrence."}
-_SECONDS = {"type": "integer", "minimum": 0, "description": "Seconds to wait before the next attempt."}
 
 
 def to_openapi(recorded: Sequence[Entry]) -> str:
@@ -56,28 +55,7 @@ def _schemas(recorded: Sequence[Entry]) -> dict[str, Any]:
             "description": "What went wrong.",
             **known,
         },
-        SCHEMAS[Dialect.NESTED]: _object(
-            {"error": _object(_members("code", "message"), details=_DETAILS, traceId=_TEXT)}
-        ),
-        SCHEMAS[Dialect.FLAT]: _object(_members("code", "error"), details=_DETAILS),
-        SCHEMAS[Dialect.FULL]: _object(
-            {
-                **_members("error_code", "message"),
-                "request_id": _TEXT,
-                "timestamp": {"type": "string", "format": "date-time"},
-            },
-            details=_DETAILS,
-            retry_after=_SECONDS,
-            documentation_url=_TEXT,
-        ),
-        SCHEMAS[Dialect.PROBLEM]: _object(
-            {"type": _TEXT, "title": _TEXT, "status": {"type": "integer"}, **_members("code", "detail")},
-            instance=_TEXT,
-            details=_DETAILS,
-            request_id=_TEXT,
-            trace_id=_TEXT,
-            retry_after=_SECONDS,
-        ),
+        **{name: body_schema(dialect, {"$ref": f"#/components/schemas/{CODE}"}) for dialect, name in SCHEMAS.items()},
     }
 
 
@@ -116,14 +94,3 @@ def _narrowed(dialect: Dialect, entry: Entry) -> dict[str, Any]:
     else:
         narrow = {"error_code" if dialect is Dialect.FULL else "code": own}
     return {"allOf": [{"$ref": f"#/components/schemas/{SCHEMAS[dialect]}"}, {"properties": narrow}]}
-
-
-def _members(code: str, message: str) -> dict[str, Any]:
-    return {
-        code: {"$ref": f"#/components/schemas/{CODE}"},
-        message: {"type": "string", "description": "What the person reads."},
-    }
-
-
-def _object(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
-    return {"type": "object", "required": list(required), "properties": {**required, **optional}}

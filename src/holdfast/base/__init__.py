@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from holdfast.base.arguments import ArgumentInvalid
 from holdfast.base.bus import Facts, bus
 from holdfast.base.lazy import lazily
 from holdfast.base.limits import LimitInvalid, Limits
@@ -26,6 +27,7 @@ __getattr__ = lazily(
 __all__ = [
     "MASK",
     "REAL",
+    "ArgumentInvalid",
     "CodecError",
     "Facts",
     "Json",

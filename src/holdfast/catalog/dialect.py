@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.base import encode, limits, plain, utc_text
+from holdfast.base.arguments import one_of
 from holdfast.catalog.context import new_request_id
 from holdfast.catalog.failure import Failure
 from holdfast.catalog.fault import Fault
@@ -45,8 +46,7 @@ class Rendered:
 
 def render(failure: Failure, dialect: Dialect) -> Rendered:
     """The failure as a response in the dialect, with Retry-After when there is a time to wait."""
-    media_type = "application/problem+json" if dialect is Dialect.PROBLEM else "application/json"
-    headers: tuple[tuple[str, str], ...] = (("Content-Type", media_type),)
+    headers: tuple[tuple[str, str], ...] = (("Content-Type", media_type(dialect)),)
     wait_s = _whole_seconds(failure)
     if wait_s is not None:
         headers += (("Retry-After", str(wait_s)),)
@@ -54,9 +54,19 @@ def render(failure: Failure, dialect: Dialect) -> Rendered:
     return Rendered(failure.status, headers, body)
 
 
+def media_type(dialect: Dialect) -> str:
+    """The Content-Type of bodies in the dialect."""
+    return "application/problem+json" if dialect == Dialect.PROBLEM else "application/json"
+
+
 def document(failure: Failure, dialect: Dialect) -> dict[str, Any]:
-    """The body of the failure in the dialect, as JSON can say it."""
-    return _WRITERS[dialect](failure)
+    """The body of the failure in the dialect, as JSON can say it.
+
+    Raises:
+        ArgumentInvalid: there is no such dialect.
+    """
+    writer = _WRITERS.get(dialect) or _WRITERS[one_of("dialect", dialect, Dialect)]
+    return writer(failure)
 
 
 def bounded_details(details: Mapping[str, Any]) -> dict[str, Any]:

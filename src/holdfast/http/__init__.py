@@ -7,16 +7,18 @@ from holdfast.http.site import site
 
 if TYPE_CHECKING:
     from holdfast.http.access import Access, identity
-    from holdfast.http.body import BodyRule, ClientGone
+    from holdfast.http.body import BodyRule
     from holdfast.http.callers import credentials_digest
     from holdfast.http.client import HttpClient
     from holdfast.http.edge import Edge
     from holdfast.http.exchange import note
     from holdfast.http.faults import EDGE_FAULTS
+    from holdfast.http.hang_up import ClientGone
     from holdfast.http.health import Check, Health, link_check, store_check
     from holdfast.http.idempotent import Idempotency, created
     from holdfast.http.keys import ApiKey, ApiKeys, Issued
     from holdfast.http.limits import RateLimits, RateRule, by_client, by_instance, by_key, by_origin, by_tenant
+    from holdfast.http.openapi import describe, documented
     from holdfast.http.reply import Reply
     from holdfast.http.ssrf import ANYWHERE, PUBLIC, Reach, checked
     from holdfast.http.transport import Pool, Timeouts
@@ -28,10 +30,11 @@ __getattr__ = lazily(
     __name__,
     globals(),
     dict.fromkeys(("Access", "identity"), "holdfast.http.access")
-    | dict.fromkeys(("BodyRule", "ClientGone"), "holdfast.http.body")
+    | {"BodyRule": "holdfast.http.body", "ClientGone": "holdfast.http.hang_up"}
     | {"Edge": "holdfast.http.edge", "note": "holdfast.http.exchange"}
     | {"EDGE_FAULTS": "holdfast.http.faults", "WsgiEdge": "holdfast.http.wsgi"}
     | {"credentials_digest": "holdfast.http.callers"}
+    | dict.fromkeys(("describe", "documented"), "holdfast.http.openapi")
     | {"HttpClient": "holdfast.http.client", "Reply": "holdfast.http.reply"}
     | dict.fromkeys(("ANYWHERE", "PUBLIC", "Reach", "checked"), "holdfast.http.ssrf")
     | dict.fromkeys(("Pool", "Timeouts"), "holdfast.http.transport")
@@ -76,6 +79,8 @@ __all__ = [
     "checked",
     "created",
     "credentials_digest",
+    "describe",
+    "documented",
     "identity",
     "link_check",
     "note",

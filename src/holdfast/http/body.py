@@ -15,6 +15,7 @@ from holdfast.catalog.failure import Failure
 from holdfast.http.asgi import Message, Receive, Scope, header
 from holdfast.http.aside import loop_runs
 from holdfast.http.exchange import Exchange
+from holdfast.http.hang_up import ClientGone
 from holdfast.policy.deadline import left_s
 
 BYTES_MAX = 1_048_576
@@ -46,10 +47,6 @@ BodyRules = BodyRule | Callable[[Scope], BodyRule]
 """One rule for all, or a function that chooses by the request."""
 
 
-class ClientGone(Exception):
-    """The client left before its body was complete: there is nobody to answer."""
-
-
 class GuardedBody:
     """The `receive` of a request with a body."""
 
@@ -74,6 +71,8 @@ class GuardedBody:
         if self.ended:
             return await self._receive()  # only the end of the connection is left to hear of
         message = await self._next()
+        if message["type"] == "http.disconnect":
+            self._exchange.hung_up = True
         self._received += len(message.get("body", b""))
         if self._received > self._rule.bytes_max:
             raise self._refused("PAYLOAD_TOO_LARGE", bytes_max=self._rule.bytes_max)

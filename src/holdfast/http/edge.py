@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.base import Json, bus
+from holdfast.base.arguments import one_of
 from holdfast.catalog.catalog import Catalog
 from holdfast.catalog.classify import Classifier
 from holdfast.catalog.core import CORE
@@ -21,8 +22,10 @@ from holdfast.http import limits as rate
 from holdfast.http.access import Access
 from holdfast.http.arrival import REQUEST_ID_HEADER, REQUEST_ID_KEY, enter, leave, request_id
 from holdfast.http.asgi import Application, Receive, Scope, Send
-from holdfast.http.body import BodyRule, BodyRules, ClientGone, has_body, prepared
+from holdfast.http.body import BodyRule, BodyRules, has_body, prepared
+from holdfast.http.edge_settings import check_settings
 from holdfast.http.exchange import Exchange
+from holdfast.http.hang_up import is_hang_up, log, noticed
 from holdfast.http.health import Health
 from holdfast.http.idempotent import KEY_HEADER, Idempotency, identified, once
 from holdfast.http.render import Voice
@@ -50,7 +53,7 @@ class Edge:
         app: Application,
         *,
         catalog: Catalog = CORE,
-        dialect: Dialect = Dialect.NESTED,
+        dialect: Dialect | str = Dialect.NESTED,
         remap: Mapping[str, Fault] | None = None,
         classifier: Classifier | None = None,
         body: BodyRules | None = BODY,
@@ -70,11 +73,11 @@ class Edge:
             on_failure: told of every failure that is answered, for metrics and logs.
 
         Raises:
-            ValueError: the idempotency rule knows callers by API keys that this edge does not ask for.
+            ArgumentInvalid: names the setting that cannot be meant, and what to write instead.
         """
-        if idempotency is not None and idempotency.access is not access and idempotency.access is not None:
-            raise ValueError("idempotency knows callers by its access=; give the same Access to the edge as access=")
+        check_settings(locals())
         self.app = app
+        dialect = one_of("dialect", dialect, Dialect)
         self.voice = Voice(catalog, dialect, remap=remap, classifier=classifier, on_failure=on_failure)
         self._body = body
         self._limits = limits
@@ -109,15 +112,18 @@ class Edge:
                 await self.app(scope, receive, exchange.send)
             if exchange.held is not None:
                 await exchange.end()
-        except ClientGone:
-            return None
         except Exception as error:
+            exchange.hung_up = exchange.hung_up or (exchange.refusal is None and is_hang_up(error))
+            if exchange.hung_up:
+                return None
             if exchange.begun:
                 raise  # the reply is on its way: the server closes the connection
             await exchange.fail(error)
         finally:
+            if exchange.hung_up:
+                log(exchange)
             if served is not None:
-                served.tell(scope, exchange.failure)
+                served.tell(scope, exchange.failure, hung_up=exchange.hung_up)
             leave(token)
         return None
 
@@ -148,6 +154,8 @@ class Edge:
             chosen = self._body(scope) if callable(self._body) else self._body
             if chosen is not None or keyed:
                 receive, body = await prepared(chosen or BODY, exchange, receive, given.get(LENGTH), kept=keyed)
+            else:
+                receive = noticed(receive, exchange)
         key = rule.key(exchange, body) if rule is not None and keyed else None
         if rule is None or key is None:
             await self.app(scope, receive, exchange.send)

@@ -31,7 +31,9 @@ def note(scope: Scope, failure: Failure) -> None:
 class Exchange:
     """What has been said so far, and the one door through which the rest is said."""
 
-    __slots__ = ("_size", "begun", "failure", "headers", "held", "onward", "parts", "refusal", "scope", "voice")
+    __slots__ = (
+        "_size", "begun", "failure", "headers", "held", "hung_up", "onward", "parts", "refusal", "scope", "voice",
+    )  # fmt: skip
 
     def __init__(self, scope: Scope, onward: Send, voice: Voice, headers: Headers) -> None:
         self.scope = scope
@@ -46,6 +48,8 @@ class Exchange:
         self.failure: Failure | None = None
         """What the reply says went wrong, where the edge knows."""
         self.held: Message | None = None
+        self.hung_up = False
+        """Whether the client went away in the middle of its request: whatever is answered then reaches nobody."""
 
     def send(self, message: Message) -> Awaitable[None]:
         """What the application is given to answer with."""
@@ -60,7 +64,7 @@ class Exchange:
 
     async def end(self) -> None:
         """The application has returned: say what is still held back."""
-        if self.held is not None:
+        if self.held is not None and not self.hung_up:
             await self._settle()
 
     async def fail(self, error: Exception) -> None:
@@ -109,7 +113,8 @@ class Exchange:
         if self._size > HELD_BYTES_MAX:
             return await self._too_long(message)
         # After a 500 the exception itself may still follow, and tells more than the reply.
-        if not message.get("more_body", False) and self._status != 500 and self.refusal is None:
+        ended = not message.get("more_body", False) and not self.hung_up
+        if ended and self._status != 500 and self.refusal is None:
             await self._settle()
         return None
 

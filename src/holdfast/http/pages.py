@@ -7,15 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version as installed
 
-from holdfast.catalog import Catalog, Context, Failure, Fault
+from holdfast.catalog import Catalog, Failure, Fault
 from holdfast.catalog.dialect import Dialect, document
+from holdfast.http.example import example
 from holdfast.http.markup import Markup, element, joined
 from holdfast.http.wording import BLAME, SEVERITY, retry_words, status_words
-
-# What an example needs to look like a real occurrence, and to look the same on every visit.
-EXAMPLE_CONTEXT = Context(request_id="req_9f8e7d6c5b4a392817065f4e", trace_id="4bf92f3577b34da6a3ce929d0e0e4736")
-EXAMPLE_AT_US = 1_767_265_200_000_000
-EXAMPLE_RETRY_AFTER_S = 30.0
 
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' "
@@ -168,13 +164,7 @@ def _related(told: Fault, known: set[str]) -> Iterator[Markup]:
 
 
 def _examples(told: Fault) -> Iterator[Markup]:
-    failure = Failure(
-        told,
-        details=told.examples[0] if told.examples else {},
-        context=EXAMPLE_CONTEXT,
-        retry_after_s=EXAMPLE_RETRY_AFTER_S if told.retryable else None,
-    )
-    failure.at_us = EXAMPLE_AT_US
+    failure = example(told)
     for dialect, title in _DIALECTS.items():
         body = json.dumps(document(failure, dialect), indent=2, ensure_ascii=False)
         yield joined(element("h3", title), element("pre", element("code", body), tabindex="0"))

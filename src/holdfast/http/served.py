@@ -28,13 +28,13 @@ class Served:
             self._status = message["status"]
         return self._onward(message)
 
-    def tell(self, scope: Scope, failure: Failure | None) -> None:
+    def tell(self, scope: Scope, failure: Failure | None, *, hung_up: bool = False) -> None:
         """Tell of the request; inside its context, so that its trace is known."""
         bus.tell(
             "request.served",
             method=scope["method"],
             endpoint=endpoint_of(scope),
-            status=self._status,
+            status=NO_REPLY if hung_up else self._status,
             code=None if failure is None else failure.code,
             duration_s=monotonic_s() - self._begun_s,
             tenant=current_context().account_id,

@@ -162,10 +162,14 @@ def _reader(environ: Environ) -> Receive:
         nonlocal left
         if left <= 0:
             return {"type": "http.request", "body": b"", "more_body": False}
-        body = read(min(left, CHUNK_BYTES))
+        broken = False
+        try:
+            body = read(min(left, CHUNK_BYTES))
+        except OSError:
+            body, broken = b"", True
         if not body:
             # Either the end of a body without a length, or a client that left in the middle of one.
-            ended = left == sys.maxsize or ends_itself
+            ended = not broken and (left == sys.maxsize or ends_itself)
             left = 0
             return {"type": "http.request" if ended else "http.disconnect", "body": b"", "more_body": False}
         left -= len(body)

@@ -20,6 +20,8 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 NOT_ATTEMPTED = frozenset({"breaker_open", "limit_reached"})
 """A link that gives up for these reasons was not called once more: the failure before has been counted."""
 FAILED_FROM = 400
+HUNG_UP = 499
+"""The status of a request whose client went away: nothing failed, and nobody was answered."""
 
 JOB_VERBS = (
     "enqueued", "claimed", "finished", "retried", "snoozed", "released", "reclaimed", "failed", "cancelled",
@@ -130,10 +132,11 @@ def _request_served(meter: Meter, facts: Facts) -> None:
     endpoint, status, code = facts.get("endpoint"), facts.get("status") or 0, facts.get("code")
     method = facts.get("method")
     meter.count(names.REQUESTS, endpoint, method if method in METHODS else names.OTHER, str(status))
-    failed = status >= FAILED_FROM
+    gone = status == HUNG_UP
+    failed = status >= FAILED_FROM and not gone
     took_s = facts.get("duration_s")
     if took_s is not None:
-        outcome = "failed" if failed else "good"
+        outcome = "gone" if gone else "failed" if failed else "good"
         meter.observe(names.REQUEST_DURATION, endpoint, outcome, value=took_s)
     if failed or code:
         meter.count(names.REQUEST_ERRORS, endpoint, code)

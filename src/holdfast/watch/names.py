@@ -112,12 +112,17 @@ REFUSED = _counter("webhook_rejected_total", "Webhooks that were not accepted.",
 
 # Requests.
 REQUESTS = _counter(
-    "http_requests_total", "Requests that were answered.", "endpoint", "method", "status", series_max=1_000
+    "http_requests_total",
+    "Requests; status 499 is a client that hung up.",
+    "endpoint",
+    "method",
+    "status",
+    series_max=1_000,
 )
 REQUEST_ERRORS = _counter("http_errors_total", "Requests that were answered with an error.", "endpoint", "error_code")
 REQUEST_DURATION = _histogram(
     "http_request_duration_seconds",
-    "How long a request took; outcome is good below status 400, failed from there on.",
+    "How long a request took; outcome is good below status 400, failed from there on, gone when the client hung up.",
     "endpoint",
     "outcome",
 )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from holdfast.base.formatting import cut
-from holdfast.catalog import Catalog, Failure, Fault
+from holdfast.catalog import Catalog, Fault
 from holdfast.catalog.core import NOT_FOUND
 from holdfast.catalog.dialect import Dialect, document
 from holdfast.console.charts import Bar, bars, schedule_chart
@@ -14,8 +14,8 @@ from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.pages.faults import distinct, retried
 from holdfast.console.parts import code_link, facts, link, panel
 from holdfast.console.visit import Visit
+from holdfast.http.example import example
 from holdfast.http.markup import Markup, element, joined
-from holdfast.http.pages import EXAMPLE_AT_US, EXAMPLE_CONTEXT, EXAMPLE_RETRY_AFTER_S
 from holdfast.http.wording import BLAME, SEVERITY, retry_words, status_words
 from holdfast.policy import Retry
 from holdfast.watch.names import ERRORS
@@ -108,13 +108,7 @@ def _often(desk: Desk, visit: Visit, code: str) -> Markup:
 
 
 def _examples(fault: Fault) -> Iterator[Markup]:
-    failure = Failure(
-        fault,
-        details=fault.examples[0] if fault.examples else {},
-        context=EXAMPLE_CONTEXT,
-        retry_after_s=EXAMPLE_RETRY_AFTER_S if fault.retryable else None,
-    )
-    failure.at_us = EXAMPLE_AT_US
+    failure = example(fault)
     for dialect, title in DIALECTS.items():
         body = json.dumps(document(failure, dialect), indent=2, ensure_ascii=False)
         text = element("pre", element("code", body), tabindex="0", aria_label=f"Example body, {title}")

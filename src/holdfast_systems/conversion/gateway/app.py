@@ -18,9 +18,8 @@ from urllib.parse import parse_qs
 
 from holdfast.base import encode, new_id
 from holdfast.catalog import CORE, DEFAULT_CLASSIFIER, Failure
-from holdfast.http import BodyRule, Edge
+from holdfast.http import BodyRule, ClientGone, Edge
 from holdfast.http.asgi import Application, Receive, Scope, Send, header
-from holdfast.http.body import ClientGone
 from holdfast.policy.deadline import left_s
 from holdfast.testing.faulty import Faulty
 from holdfast_systems.conversion.gateway.converter import Abandoned, Order
