@@ -19,6 +19,13 @@ COMMIT_UNKNOWN = _fault(
     severity=Severity.WARNING,
     related=("DATABASE_CONNECTION_ERROR",),
 )
+TABLE_NAME_TAKEN = _fault(
+    "TABLE_NAME_TAKEN",
+    status=500,
+    says="The database already has a table {table} that Holdfast did not create.",
+    causes=("another program uses the same name", "the tables were copied without the list of migrations"),
+    remedy="Rename that table, or keep ours apart: ?schema=holdfast in a PostgreSQL address, or another file.",
+)
 
 # -- jobs --------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from holdfast.store.address import Address, AddressInvalid, read_address
 from holdfast.store.joining import JoinRefused
 from holdfast.store.statements import Engine
 from holdfast.store.store import Store
+from holdfast.store.tables import tables
 from holdfast.store.transaction import Row, Tx
 
-__all__ = ["Address", "AddressInvalid", "Engine", "JoinRefused", "Row", "Store", "Tx", "read_address"]
+__all__ = ["Address", "AddressInvalid", "Engine", "JoinRefused", "Row", "Store", "Tx", "read_address", "tables"]

@@ -1,4 +1,8 @@
-"""Where the store is: `sqlite:///path` (or `sqlite://` in memory) and `postgresql://…`."""
+"""Where the store is: `sqlite:///path` (or `sqlite://` in memory) and `postgresql://…`.
+
+A PostgreSQL address may name the schema for our tables: `postgresql://app@db/shop?schema=holdfast`. Everything else
+after the question mark is for the driver, `options` included.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from holdfast.store.statements import Engine
 DEFAULT_ADDRESS = "sqlite:///./holdfast-data/holdfast.db"
 ENVIRONMENT_VARIABLE = "HOLDFAST_DATABASE"
 
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _PASSWORD = re.compile(r"(?<=://)([^/@]*?):[^@]*@|(?<=password=)(?:'[^']*'|[^&\s]+)")
 
 
@@ -26,22 +31,32 @@ class Address:
     engine: Engine
     target: str
     """A path (or `:memory:`) for SQLite, a connection string for PostgreSQL."""
+    schema: str | None = None
+    """The PostgreSQL schema of our tables; None leaves it to the connection's search path."""
 
     def __str__(self) -> str:
-        return _masked(self.target) if self.engine is Engine.POSTGRESQL else f"sqlite:///{self.target}"
+        if self.engine is Engine.SQLITE:
+            return f"sqlite:///{self.target}"
+        return _masked(self.target if self.schema is None else _with_parameter(self.target, f"schema={self.schema}"))
 
     __repr__ = __str__
 
 
-def read_address(url: str | None = None) -> Address:
+def read_address(url: str | None = None, *, schema: str | None = None) -> Address:
     """The address given, or `HOLDFAST_DATABASE`, or a file under `./holdfast-data`.
+
+    Args:
+        schema: the PostgreSQL schema of our tables; it takes precedence over `?schema=` of the address.
 
     Raises:
         AddressInvalid: with the forms that would be understood.
     """
     url = url or os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_ADDRESS
     if url.startswith(("postgresql://", "postgres://")):
-        return Address(Engine.POSTGRESQL, _to_primary(url))
+        url, named = _without_schema(url)
+        return Address(Engine.POSTGRESQL, _to_primary(url), _checked_schema(schema or named))
+    if schema is not None:
+        raise AddressInvalid("schema: only PostgreSQL has schemas; leave it out, or use a postgresql:// address")
     if url in {"sqlite://", "sqlite:///:memory:"}:
         return Address(Engine.SQLITE, ":memory:")
     if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
@@ -59,7 +74,28 @@ def _to_primary(url: str) -> str:
     several = "," in hosts or any("," in part for part in query.split("&") if part.startswith(("host=", "hostaddr=")))
     if not several or "target_session_attrs" in query:
         return url
-    return f"{url}{'&' if query else '' if '?' in url else '?'}target_session_attrs=read-write"
+    return _with_parameter(url, "target_session_attrs=read-write")
+
+
+def _with_parameter(url: str, parameter: str) -> str:
+    place, _, query = url.partition("?")
+    return f"{place}?{query}&{parameter}" if query else f"{place}?{parameter}"
+
+
+def _without_schema(url: str) -> tuple[str, str | None]:
+    place, _, query = url.partition("?")
+    parameters = query.split("&") if query else []
+    named = [part.removeprefix("schema=") for part in parameters if part.startswith("schema=")]
+    rest = "&".join(part for part in parameters if not part.startswith("schema="))
+    return (f"{place}?{rest}" if rest else place), (named[-1] if named else None)
+
+
+def _checked_schema(schema: str | None) -> str | None:
+    if schema is not None and not _SCHEMA.fullmatch(schema):
+        raise AddressInvalid(
+            f"schema {schema!r}: write 1 to 63 lower-case letters, digits and underscores, not beginning with a digit"
+        )
+    return schema
 
 
 def _masked(text: str) -> str:

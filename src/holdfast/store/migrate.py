@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 
 from holdfast.base import now_us
+from holdfast.catalog.durable import TABLE_NAME_TAKEN
 from holdfast.store.database import Database, Execute
 from holdfast.store.statements import scripts
 
+_TAKEN = re.compile(r'relation "(\w+)" already exists|(?:table|view|index) "?(\w+)"? already exists')
+"""How the engines say that a name is taken."""
 _TABLE = """
 CREATE TABLE IF NOT EXISTS holdfast_migration (
   system TEXT NOT NULL,
@@ -18,11 +22,18 @@ CREATE TABLE IF NOT EXISTS holdfast_migration (
 """
 
 
-def migrate(database: Database, package: str, system: str) -> list[str]:
-    """Run what has not run yet, in order, in one transaction under a lock; the names of what ran."""
+def migrate(database: Database, package: str, system: str, *, schema: str | None = None) -> list[str]:
+    """Run what has not run yet, in order, in one transaction under a lock; the names of what ran.
+
+    Args:
+        schema: where PostgreSQL creates the tables; the schema is created too where it is missing.
+    """
     folder = resources.files(package).joinpath("migrations")
     found = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
-    with database.script([_TABLE]) as execute:
+    with database.script([]) as execute:
+        if schema is not None:
+            _enter(execute, schema)
+        execute(_TABLE, {})
         done = {name for (name,) in _done(execute, system)}
         ran = []
         for file in found:
@@ -30,10 +41,27 @@ def migrate(database: Database, package: str, system: str) -> list[str]:
             if name in done:
                 continue
             for statement in scripts(file.read_text("utf-8"), database.engine):
-                execute(statement.replace("%", "%%") if database.engine == "postgresql" else statement, {})
+                _run(database, execute, statement)
             _note(execute, system, name)
             ran.append(name)
         return ran
+
+
+def _run(database: Database, execute: Execute, statement: str) -> None:
+    try:
+        execute(statement.replace("%", "%%") if database.engine == "postgresql" else statement, {})
+    except Exception as error:
+        taken = _TAKEN.search(str(error))
+        if taken is None:
+            raise
+        raise TABLE_NAME_TAKEN(table=taken[1] or taken[2]) from error
+
+
+def _enter(execute: Execute, schema: str) -> None:
+    # Looked up first: IF NOT EXISTS asks for the right to create one even where the schema is there.
+    if not execute(f"SELECT 1 FROM pg_namespace WHERE nspname = '{schema}'", {}).fetchall():  # noqa: S608 - checked name
+        execute(f"CREATE SCHEMA {schema}", {})
+    execute(f"SET LOCAL search_path TO {schema}", {})
 
 
 def _done(execute: Execute, system: str) -> list[tuple[str]]:

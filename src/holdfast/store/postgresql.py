@@ -47,6 +47,16 @@ SETTINGS = {
     "idle_in_transaction_session_timeout": "60000",
     "timezone": "UTC",
 }
+# A server that vanished without a word must be noticed in seconds, not in the minutes the kernel takes.
+DEFAULTS: dict[str, str | int] = {
+    "application_name": "holdfast",
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+"""How connections are made where the address does not say otherwise."""
 
 
 class PostgresqlDatabase:
@@ -110,7 +120,7 @@ class PostgresqlDatabase:
         """A connection of its own, for listening; the caller closes it."""
         import psycopg
 
-        return psycopg.connect(self.target, autocommit=True, **_keywords())
+        return psycopg.connect(self.target, autocommit=True, **_keywords(self.target))
 
     def close(self) -> None:
         with self._opening:
@@ -247,7 +257,7 @@ class PostgresqlDatabase:
                 self._pool = ConnectionPool(
                     self.target,
                     connection_class=Connection[tuple[Any, ...]],
-                    kwargs={"autocommit": True, **_keywords()},
+                    kwargs={"autocommit": True, **_keywords(self.target)},
                     min_size=1,
                     max_size=self._pool_max,
                     timeout=WAIT_S,
@@ -290,18 +300,16 @@ def _quiet_pool() -> None:
         pool.addHandler(logging.NullHandler())
 
 
-def _keywords() -> dict[str, Any]:
-    options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
-    # A server that vanished without a word must be noticed in seconds, not in the minutes the kernel takes.
-    return {
-        "options": options,
-        "client_encoding": "utf8",
-        "application_name": "holdfast",
-        "connect_timeout": 5,
-        "keepalives_idle": 5,
-        "keepalives_interval": 2,
-        "keepalives_count": 3,
-        "tcp_user_timeout": 15_000,
+def _keywords(target: str) -> dict[str, Any]:
+    """What every connection is opened with. What the address says itself is kept, except for what durability needs."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    chosen = conninfo_to_dict(target)
+    theirs = str(chosen.pop("options", None) or os.environ.get("PGOPTIONS", ""))
+    options = " ".join([theirs, *(f"-c {name}={value}" for name, value in SETTINGS.items())]).strip()
+    chosen.pop("client_encoding", None)
+    return {"options": options, "client_encoding": "utf8"} | {
+        name: value for name, value in DEFAULTS.items() if name not in chosen
     }
 
 

@@ -13,7 +13,7 @@ Everything is translated once, when the file is loaded.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -56,8 +56,13 @@ _PARAMETER = re.compile(r"'(?:[^']|'')*'|::\w+|:([a-z_]\w*)")
 _DATABASE_CLOCK = "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)"
 
 
-def parse(source: str, engine: Engine, *, prefix: str, database_clock: bool) -> Iterator[Statement]:
+def parse(
+    source: str, engine: Engine, *, prefix: str, database_clock: bool, place: Callable[[str], str] = str
+) -> Iterator[Statement]:
     """Every statement of a file, in the engine's own dialect.
+
+    Args:
+        place: what puts the tables of a statement into their schema.
 
     Raises:
         StatementInvalid: text before the first name, or a name that stands twice.
@@ -70,17 +75,19 @@ def parse(source: str, engine: Engine, *, prefix: str, database_clock: bool) -> 
         if name in seen:
             raise StatementInvalid(f"{prefix}: {name} stands twice")
         seen.add(name)
-        yield translate(f"{prefix}.{name}", text, engine, database_clock=database_clock)
+        yield translate(f"{prefix}.{name}", text, engine, database_clock=database_clock, place=place)
 
 
-def translate(name: str, text: str, engine: Engine, *, database_clock: bool) -> Statement:
+def translate(
+    name: str, text: str, engine: Engine, *, database_clock: bool, place: Callable[[str], str] = str
+) -> Statement:
     """One statement in the engine's own dialect.
 
     Raises:
         StatementInvalid: something in braces is none of the notations.
     """
     text = _ENGINE_CLAUSE.sub(lambda found: found[2] if found[1] == engine else "", text)
-    text = _without_comments(text).strip().removesuffix(";").rstrip()
+    text = place(_without_comments(text).strip().removesuffix(";").rstrip())
     text, clocked = _with_clock(text, engine, database_clock=database_clock)
     lists = tuple(dict.fromkeys(found[1] for found in _AMONG.finditer(text)))
     text = _AMONG.sub(lambda found: _among(found[1], engine), text)

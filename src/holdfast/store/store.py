@@ -20,6 +20,7 @@ from holdfast.store.database import CommitUnknown, Database, Execute, Follow
 from holdfast.store.joining import executor
 from holdfast.store.migrate import migrate
 from holdfast.store.statements import Engine, Statement, parse
+from holdfast.store.tables import created_by, placing, tables
 from holdfast.store.transaction import Row, Tx, given
 
 T = TypeVar("T")
@@ -40,17 +41,21 @@ class Store:
         self.database = database
         self._database_clock = database_clock
         self._statements: dict[str, Statement] = {}
+        self._tables = set(tables())
         self._wakes: list[Callable[[], None]] = []
         self.load("holdfast.store")
 
     @classmethod
-    def open(cls, url: str | None = None, *, database_clock: bool = True, pool_max: int = 16) -> Store:
+    def open(
+        cls, url: str | None = None, *, schema: str | None = None, database_clock: bool = True, pool_max: int = 16
+    ) -> Store:
         """Open `sqlite:///path` or `postgresql://…`; without one, `HOLDFAST_DATABASE` or the embedded default.
 
         Args:
+            schema: the PostgreSQL schema of our tables, also as `?schema=` in the address; `migrate` creates it.
             database_clock: False reads the injected clock also on PostgreSQL, for tests in virtual time.
         """
-        address = read_address(url)
+        address = read_address(url, schema=schema)
         if address.engine is Engine.SQLITE:
             from holdfast.store.sqlite import SqliteDatabase
 
@@ -66,17 +71,23 @@ class Store:
 
     def load(self, package: str) -> None:
         """Read the `sql` folder of a package; statements are named `file.statement`."""
+        self._tables |= created_by(package)
+        place = placing(self.address.schema, self._tables)
         for file in resources.files(package).joinpath("sql").iterdir():
             if file.name.endswith(".sql"):
                 prefix = file.name.removesuffix(".sql")
                 for statement in parse(
-                    file.read_text("utf-8"), self.engine, prefix=prefix, database_clock=self._database_clock
+                    file.read_text("utf-8"),
+                    self.engine,
+                    prefix=prefix,
+                    database_clock=self._database_clock,
+                    place=place,
                 ):
                     self._statements[statement.name] = statement
 
     def migrate(self, package: str = "holdfast.store", *, system: str = "core") -> list[str]:
         """Bring the schema up to date; the names of the migrations that ran. Safe when many processes start at once."""
-        return self._tried(lambda: migrate(self.database, package, system), repeatable=True)
+        return self._tried(lambda: migrate(self.database, package, system, schema=self.address.schema), repeatable=True)
 
     def atomic(self, phase: Callable[[Tx], T], *, write: bool = True, repeatable: bool = False) -> T:
         """Run the phase in one transaction and commit.
