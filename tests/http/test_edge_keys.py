@@ -42,7 +42,11 @@ def test_the_key_itself_is_nowhere_in_the_store(store: Store) -> None:
     keys = ApiKeys(store)
     text = keys.issue("ci").secret.reveal()
     with store.database.transaction(write=False) as execute:
-        rows = [row for table in ("api_key", "journal") for row in execute(f"SELECT * FROM {table}", {}).fetchall()]
+        rows = [
+            row
+            for table in ("holdfast_api_key", "holdfast_journal")
+            for row in execute(f"SELECT * FROM {table}", {}).fetchall()
+        ]
     assert text[-24:] not in str(rows)
     assert text[:11] in str(rows)
 

@@ -157,7 +157,7 @@ def test_an_error_that_nobody_expected_is_told_without_its_text_and_sending_agai
     with called(store, tmp_path, environment={"HOLDFAST_CREDENTIALS_PARTS": "engine"}) as live:
         store.atomic(lambda tx: tx._execute("ALTER TABLE holdfast_credentials_processed_event RENAME TO hidden", {}))
         broken = live.send(created("evt_1"))
-        store.atomic(lambda tx: tx._execute("ALTER TABLE hidden RENAME TO credentials_processed_event", {}))
+        store.atomic(lambda tx: tx._execute("ALTER TABLE hidden RENAME TO holdfast_credentials_processed_event", {}))
         assert answer(broken) == (500, {"error": "Unexpected server error", "code": "INTERNAL_ERROR"})
         assert live.send(created("evt_1")).status_code == 200
 
