@@ -24,34 +24,42 @@ from holdfast.store.database import Cursor, Execute
 from holdfast.worker.dead_filter import LATEST_US
 
 INDEXES = {
-    "console.newest": {"job_pkey"},
-    "console.newest_end": {"job_pkey"},
-    "console.failed": {"job_dead"},
-    "console.failed_end": {"job_dead"},
-    "console.deaths": {"job_dead"},
-    "console.dead_count": {"job_dead"},
-    "console.unreceivable_count": {"job_dead", "webhook_delivery_job", "webhook_endpoint_pkey"},
-    "console.disabled": {"webhook_delivery_job", "webhook_endpoint_pkey"},
-    "console.alike": {"job_fingerprints"},
-    "console.alike_count": {"job_fingerprints"},
-    "console.first_deaths": {"job_fingerprints"},
-    "console.examples": {"job_pkey"},
-    "console.queued": {"job_ready"},
-    "console.queued_end": {"job_ready"},
-    "console.processing": {"job_held"},
-    "console.events_end": {"webhook_event_created"},
-    "console.deliveries": {"webhook_event_created", "webhook_delivery_pkey", "job_pkey"},
-    "console.delivery_of": {"webhook_delivery_job", "webhook_event_pkey", "webhook_endpoint_pkey"},
-    "console.last_events": {"journal_subject", "job_pkey"},
-    "console.deed": {"audit_pkey"},
-    "console.deeds": {"audit_pkey"},
+    "console.newest": {"holdfast_job_pkey"},
+    "console.newest_end": {"holdfast_job_pkey"},
+    "console.failed": {"holdfast_job_dead"},
+    "console.failed_end": {"holdfast_job_dead"},
+    "console.deaths": {"holdfast_job_dead"},
+    "console.dead_count": {"holdfast_job_dead"},
+    "console.unreceivable_count": {
+        "holdfast_job_dead",
+        "holdfast_webhook_delivery_job",
+        "holdfast_webhook_endpoint_pkey",
+    },
+    "console.disabled": {"holdfast_webhook_delivery_job", "holdfast_webhook_endpoint_pkey"},
+    "console.alike": {"holdfast_job_fingerprints"},
+    "console.alike_count": {"holdfast_job_fingerprints"},
+    "console.first_deaths": {"holdfast_job_fingerprints"},
+    "console.examples": {"holdfast_job_pkey"},
+    "console.queued": {"holdfast_job_ready"},
+    "console.queued_end": {"holdfast_job_ready"},
+    "console.processing": {"holdfast_job_held"},
+    "console.events_end": {"holdfast_webhook_event_created"},
+    "console.deliveries": {"holdfast_webhook_event_created", "holdfast_webhook_delivery_pkey", "holdfast_job_pkey"},
+    "console.delivery_of": {
+        "holdfast_webhook_delivery_job",
+        "holdfast_webhook_event_pkey",
+        "holdfast_webhook_endpoint_pkey",
+    },
+    "console.last_events": {"holdfast_journal_subject", "holdfast_job_pkey"},
+    "console.deed": {"holdfast_audit_pkey"},
+    "console.deeds": {"holdfast_audit_pkey"},
 }
 """Each question, and the indexes by which it may find what it needs."""
-LARGE = {"job", "journal", "webhook_event", "webhook_delivery", "audit"}
+LARGE = {"holdfast_job", "holdfast_journal", "holdfast_webhook_event", "holdfast_webhook_delivery", "holdfast_audit"}
 MODES = ["SET LOCAL plan_cache_mode = force_custom_plan", "SET LOCAL plan_cache_mode = force_generic_plan"]
 
 SERIES = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) INSERT INTO "
-JOB = "job (id, queue, kind, state, lane, due_us, payload, created_us"
+JOB = "holdfast_job (id, queue, kind, state, lane, due_us, payload, created_us"
 DONE, QUEUED = f"{JOB}, started_us, finished_us)", f"{JOB})"
 DEAD, HELD = f"{JOB}, failed_us, error_code, error_message, fingerprint)", f"{JOB}, started_us, lease_owner)"
 LOAD = [
@@ -61,14 +69,15 @@ LOAD = [
             " 'f' || (i - i / 40 * 40) FROM n"),
     (200, f"{HELD} SELECT 'd-' || i, 'q' || (i - i / 9 * 9), 'k', 'processing', 'ready', i, '[]', i, i,"
           " 'w-\' || (i - i / 5 * 5) FROM n"),
-    (20_000, "journal (at_us, subject, verb) SELECT i, 'a-' || (i - i / 4000 * 4000), 'claimed' FROM n"),
-    (8_000, "webhook_event (id, type, body, published_by, created_us) SELECT 'e-' || i, 't', '[]', 'p', i FROM n"),
-    (8_000, "webhook_delivery (event_id, endpoint_id, job_id) SELECT 'e-' || i, 'ep', 'a-' || i FROM n"),
-    (1, "webhook_endpoint (id, url, scheme, event_types, delays_s, headers, timeout_us, retry_after_max_us,"
+    (20_000, "holdfast_journal (at_us, subject, verb) SELECT i, 'a-' || (i - i / 4000 * 4000), 'claimed' FROM n"),
+    (8_000, "holdfast_webhook_event (id, type, body, published_by, created_us)"
+            " SELECT 'e-' || i, 't', '[]', 'p', i FROM n"),
+    (8_000, "holdfast_webhook_delivery (event_id, endpoint_id, job_id) SELECT 'e-' || i, 'ep', 'a-' || i FROM n"),
+    (1, "holdfast_webhook_endpoint (id, url, scheme, event_types, delays_s, headers, timeout_us, retry_after_max_us,"
         " in_flight_max, created_us, disabled_us, disabled_reason)"
         " SELECT 'ep', 'u', 's', '[]', '[]', '[]', 1, 1, 1, 1, 1, 'r' FROM n"),
-    (4_000, "audit (id, at_us, who, verb, subject, state, touched_us) SELECT 'x-' || i, i, 'ann', 'revive', 's',"
-            " 'done', i FROM n"),
+    (4_000, "holdfast_audit (id, at_us, who, verb, subject, state, touched_us)"
+            " SELECT 'x-' || i, i, 'ann', 'revive', 's', 'done', i FROM n"),
 ]  # fmt: skip
 
 
@@ -124,16 +133,16 @@ def explained(store: Store, setting: str = "") -> dict[str, set[str]]:
 def _sqlite(execute: Execute, text: str, parameters: Mapping[str, Any], allowed: set[str]) -> Iterator[str]:
     for row in execute(f"EXPLAIN QUERY PLAN {text}", parameters).fetchall():
         step = re.match(r"(SCAN|SEARCH) (\w+)(?:.*INDEX (\w+))?", row[3])
-        if step is None or step[2] not in LARGE:
+        if step is None or f"holdfast_{step[2].removeprefix('holdfast_')}" not in LARGE:
             continue
         index = re.sub(r"sqlite_autoindex_(\w+)_1", r"\1_pkey", step[3] or "")
         # Whole, but in its order and with an end: the walk stops after so many rows.
         walked = step[1] == "SCAN" and index in {
-            "job_held",
-            "job_ready",
-            "job_pkey",
-            "webhook_event_created",
-            "audit_pkey",
+            "holdfast_job_held",
+            "holdfast_job_ready",
+            "holdfast_job_pkey",
+            "holdfast_webhook_event_created",
+            "holdfast_audit_pkey",
         }
         if index not in allowed or not (step[1] == "SEARCH" or walked):
             yield row[3]

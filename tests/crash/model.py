@@ -108,15 +108,16 @@ class Model:
         job.token += 1
         job.attempt_count -= returned
         job.pardon_count += pardoned
-        job.lane = "waiting" if due_us > now_us else "alone" if job.pardon_count else "ready"
+        job.lane = "waiting" if due_us > now_us else "alone" if job.pardon_count > 1 else "ready"
 
-    def attempt_failed(self, job_id: str, code: str, now_us: int) -> None:
+    def attempt_failed(self, job_id: str, code: str, now_us: int, attempt: int | None = None) -> None:
         """A retryable failure: another attempt while there are any."""
         job = self.jobs[job_id]
-        if job.attempt >= job.limit:
+        attempt = attempt or job.attempt
+        if attempt >= job.limit:
             self.fail(job_id, code)
         else:
-            self.requeue(job_id, now_us + DELAYS_US[min(job.attempt, len(DELAYS_US)) - 1], now_us)
+            self.requeue(job_id, now_us + DELAYS_US[min(attempt, len(DELAYS_US)) - 1], now_us)
 
     def settled(self, job_id: str, ending: str, delay_us: int, now_us: int) -> None:
         """An attempt ended otherwise than by finishing."""
@@ -137,7 +138,7 @@ class Model:
     def promote(self, now_us: int) -> None:
         for job in self.jobs.values():
             if job.state == "queued" and job.lane == "waiting" and job.due_us <= now_us:
-                job.lane = "alone" if job.pardon_count else "ready"
+                job.lane = "alone" if job.pardon_count > 1 else "ready"
 
     def swept(self, now_us: int) -> None:
         """Workers whose lease is over lose everything, and so does whoever claimed without being registered."""
@@ -147,7 +148,7 @@ class Model:
             if job.state != "processing" or job.owner in self.leases:
                 continue
             if job.lane == "alone":
-                self.attempt_failed(job.id, "WORKER_LOST", now_us)
+                self.attempt_failed(job.id, "WORKER_LOST", now_us, attempt=job.attempt_count - 1)
             else:
                 self.requeue(job.id, now_us, now_us, pardoned=1)
 

@@ -42,7 +42,7 @@ def test_a_job_that_kills_its_worker_ends_as_a_dead_letter_and_takes_no_other_al
     assert kept.complaints() == []
     assert [(dead.id, dead.error_code) for dead in kept.in_state("failed")] == [(poison, "WORKER_LOST")]
     assert len(kept.in_state("complete")) == 2 * INNOCENT
-    # Once beside others, which is pardoned, and then alone until its three attempts are spent; a worker that a busy
+    # Twice beside others, which is pardoned, and then alone until its three attempts are spent; a worker that a busy
     # machine kept from renewing may have lost it before it began.
     assert kept.accounts[poison].effects == killed
     assert 1 <= killed <= 4

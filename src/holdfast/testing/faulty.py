@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import Any
 
 from holdfast.base import CodecError, Secret, decode, encode, world
-from holdfast.catalog import CORE, DEFAULT_STATUSES, Dialect, Failure, Fault, render
+from holdfast.catalog import CORE, HTTP_STATUSES, Dialect, Failure, Fault, render
 from holdfast.http.asgi import Application, Receive, Scope, Send
 from holdfast.http.faults import INVALID_JSON
 from holdfast.http.operator import bears
@@ -204,7 +204,7 @@ def _transport(receive: Any) -> Any:
 
 
 def _catalog_words(status: int) -> tuple[str, bytes]:
-    known = DEFAULT_STATUSES.exact.get(status) or DEFAULT_STATUSES.ranges[status // 100]
+    known = HTTP_STATUSES.exact.get(status) or HTTP_STATUSES.ranges[status // 100]
     fault = Fault(code=known.code, status=status, says=known.says, retry=known.retry, blame=known.blame)
     return "application/json", render(fault(), Dialect.NESTED).body
 

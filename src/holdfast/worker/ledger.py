@@ -118,8 +118,9 @@ def finish_within(tx: Tx, job: Job, result: str | None) -> None:
 def reclaim(tx: Tx, dead_worker: str, by_worker: str, rule_of: Callable[[str], Retry | None]) -> list[Settlement]:
     """Take back what a worker held whose lease has run out.
 
-    A job that ran beside others is pardoned and tried apart next time; one that was being tried apart already has
-    spent the attempt, and with its last one becomes a dead letter.
+    A job that ran beside others is pardoned: it may run again at once, and after its second lost worker it is tried
+    apart. One that is lost while it is tried apart has spent that attempt, and its second pardon with it: with three
+    attempts it is a dead letter after four lost workers.
     """
     settlements = []
     for row in tx.rows("job.abandoned", owner=dead_worker):
@@ -298,5 +299,6 @@ def _reclaimed(row: tuple[Any, ...], dead_worker: str, rule_of: Callable[[str], 
         # Who has never heard of the kind cannot say how many attempts are enough: its own workers will.
         return Settlement(job=job, verb="reclaim", code=lost.code, delay_us=0, reason=f"worker {dead_worker} was lost")
     job.waited_us = row[11]
+    job.attempt = job.attempt_count - 1
     settlement = failed(job, lost, rule, None, blamed=False)
     return settlement if settlement.verb == "fail" else replace(settlement, verb="reclaim")

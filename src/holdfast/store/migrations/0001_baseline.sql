@@ -16,7 +16,8 @@ CREATE TABLE holdfast_job (
   unique_key TEXT,
   unique_until_us BIGINT,
   attempt_count INTEGER NOT NULL DEFAULT 0,
-  -- Attempts that a dying worker took along with others; they are not held against the job.
+  -- Attempts that a dying worker took along with others; they are not held against the job, which is tried apart
+  -- after the second.
   pardon_count INTEGER NOT NULL DEFAULT 0,
   attempts_max INTEGER,
   manual_retry_count INTEGER NOT NULL DEFAULT 0,

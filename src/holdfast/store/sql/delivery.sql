@@ -128,7 +128,7 @@ SELECT state, due_us - {now_us} FROM line WHERE state IN ('queued', 'processing'
 
 -- name: call_next
 -- The next one in line need not wait for its time.
-UPDATE holdfast_job SET due_us = {now_us}, lane = CASE WHEN pardon_count > 0 THEN 'alone' ELSE 'ready' END
+UPDATE holdfast_job SET due_us = {now_us}, lane = CASE WHEN pardon_count > 1 THEN 'alone' ELSE 'ready' END
  WHERE id = (SELECT job_id FROM holdfast_webhook_delivery
               WHERE endpoint_id = :endpoint_id AND order_key = :order_key AND position = :position + 1)
    AND state || '' = 'queued' AND lane = 'waiting';
