@@ -27,8 +27,6 @@ class Stamp(NamedTuple):
     attempts: int
     reason: Stop
     number: int
-    failure: Failure | None = None
-    """What the link made of an exception that is not a failure itself; without its cause, which carries the stamp."""
 
     @property
     def retried(self) -> bool:
@@ -64,14 +62,12 @@ def refused(refusal: Failure, link: str, reason: Stop) -> Failure:
     return refusal
 
 
-def put_stamp(
-    error: BaseException, *, link: str, code: str, attempts: int, reason: Stop, failure: Failure | None = None
-) -> Stamp:
+def put_stamp(error: BaseException, *, link: str, code: str, attempts: int, reason: Stop) -> Stamp:
     """Annotate the exception; its type, message and traceback stay as they are."""
     global latest
     with _lock:
         latest += 1
-        stamp = Stamp(link, code, attempts, reason, latest, failure)
+        stamp = Stamp(link, code, attempts, reason, latest)
     try:
         setattr(error, STAMP, stamp)
         _note(error, stamp)

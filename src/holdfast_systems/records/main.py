@@ -1,0 +1,81 @@
+"""Assembly: the ground in, the system out."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from holdfast.catalog import Dialect
+from holdfast.guard import Keys
+from holdfast.http.system import Ground, System
+from holdfast.worker import Jobs
+from holdfast_systems.records import tables
+from holdfast_systems.records.admission import Doors
+from holdfast_systems.records.api import application
+from holdfast_systems.records.api_admin import admin_routes
+from holdfast_systems.records.api_records import company_routes, people_routes
+from holdfast_systems.records.api_slots import review_routes, slot_routes
+from holdfast_systems.records.callers import Callers
+from holdfast_systems.records.cursors import Cursors
+from holdfast_systems.records.faults import NAME, RECORDS, catalog_at
+from holdfast_systems.records.maintenance import Maintenance
+from holdfast_systems.records.openapi import Describing
+from holdfast_systems.records.quotas import Quotas
+from holdfast_systems.records.service import Service
+from holdfast_systems.records.session import Session
+from holdfast_systems.records.settings import read_settings
+from holdfast_systems.records.shedding import Workers
+from holdfast_systems.records.troubles import Telling
+
+
+def build(ground: Ground) -> System:
+    """The records system on this ground.
+
+    Raises:
+        SettingInvalid: a setting cannot be meant.
+    """
+    settings = read_settings(ground.environment)
+    store = ground.store
+    tables.prepare(store)
+    # Where the site stands: one system alone stands at the address itself, several stand below it.
+    root = ground.address.removesuffix(f"/{NAME}")
+    catalog = catalog_at(root)
+    say = Describing(catalog)
+    callers = Callers(store, key_days=settings.key_days, renewal_url=settings.renewal_url or f"{ground.address}/")
+    quotas = Quotas(store, per_minute=settings.requests_per_minute)
+    maintenance = Maintenance(store)
+    workers = Workers(
+        threads=settings.threads, target_s=settings.queueing_target_s, interval_s=settings.queueing_interval_s
+    )
+    service = Service(
+        store=store,
+        settings=settings,
+        keys=Keys(store, dialect=Dialect.FULL),
+        jobs=Jobs(store),
+        numbers=tables.Numbers(store),
+        cursors=Cursors(tables.shared_secret(store, "cursors")),
+        workers=workers,
+    )
+    doors = Doors(
+        callers=callers,
+        token=ground.token,
+        session=Session(ground.token),
+        maintenance=maintenance,
+        workers=workers,
+        quotas=quotas,
+        telling=Telling(catalog, settings),
+    )
+    routes = [make(service, say) for make in (company_routes, people_routes, slot_routes, review_routes)]
+    admin = admin_routes(service, callers, quotas, maintenance, say)
+
+    def stop() -> None:
+        workers.close()
+        service.jobs.close()
+
+    return System(
+        name=NAME,
+        title="Companies, people and slots",
+        catalogs=[RECORDS],
+        parts={"": application(service, doors, catalog, routes=routes, admin=admin, page=APIRouter())},
+        says=[f"{ground.address}/openapi.json  what the records API takes and answers"],
+        stop=stop,
+    )
