@@ -14,11 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.base import plain
-from holdfast.catalog import CORE, Catalog
+from holdfast.catalog import CORE, Catalog, Remote
 from holdfast.catalog import core as c
+from holdfast.catalog.answered import classify_status
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
 from holdfast.catalog.network import NETWORK_CODES
-from holdfast.catalog.status import DEFAULT_STATUSES, StatusTable, classify_status
+from holdfast.catalog.status import DEFAULT_STATUSES, HTTP_STATUSES, StatusTable
+from holdfast.policy import Breaker
 
 
 def foreign(name: str, **parts: object) -> BaseException:
@@ -46,15 +48,30 @@ def test_a_table_may_say_that_a_redirect_is_a_failure() -> None:
 
 
 @given(st.integers(min_value=400, max_value=599))
-def test_the_default_table_names_every_failed_status_with_a_fault_of_its_hundred(status: int) -> None:
+def test_every_failed_status_of_an_upstream_is_our_502_503_or_504(status: int) -> None:
     fault = DEFAULT_STATUSES.fault(status)
+    assert fault is not None
+    assert fault.status in {502, 503, 504}
+
+
+@given(st.integers(min_value=400, max_value=499))
+def test_no_4xx_of_an_upstream_opens_a_breaker(status: int) -> None:
+    fault = DEFAULT_STATUSES.fault(status)
+    assert fault is not None
+    assert not Breaker.blames_kind(fault)
+
+
+@given(st.integers(min_value=400, max_value=599).filter(lambda status: status != 500))
+def test_what_is_said_in_our_own_name_keeps_its_hundred(status: int) -> None:
+    fault = HTTP_STATUSES.fault(status)
     assert fault is not None
     assert fault.status // 100 == status // 100
 
 
 @given(st.one_of(st.integers(max_value=99), st.integers(min_value=400)))
-def test_a_failed_status_that_a_table_does_not_name_is_never_taken_for_success(status: int) -> None:
-    assert StatusTable().fault(status) is c.UNKNOWN
+def test_a_failed_status_that_a_table_does_not_name_is_the_upstreams(status: int) -> None:
+    fault = StatusTable().fault(status)
+    assert fault is {4: c.UPSTREAM_REJECTED, 5: c.UPSTREAM_ERROR}.get(status // 100, c.INVALID_RESPONSE)
 
 
 def test_the_exact_status_wins_over_its_hundred() -> None:
@@ -68,7 +85,7 @@ def test_a_new_range_replaces_all_that_was_said_about_its_statuses_and_leaves_th
         c.INTERNAL_ERROR,
         c.INTERNAL_ERROR,
         c.SERVICE_UNAVAILABLE,
-        c.NOT_FOUND,
+        c.UPSTREAM_REJECTED,
     ]
     assert DEFAULT_STATUSES.fault(502) is c.BAD_GATEWAY
 
@@ -102,8 +119,8 @@ def test_by_default_408_425_429_and_every_5xx_but_three_are_retried() -> None:
 def test_a_rate_limit_carries_its_retry_after_whatever_the_case_of_the_header(name: str) -> None:
     failure = classify_status(429, {"Content-Type": "text/plain", name: "60"})
     assert failure is not None
-    assert (failure.code, failure.retry_after_s) == ("RATE_LIMIT_EXCEEDED", 60.0)
-    assert plain(failure.details) == {"upstream_status": 429}
+    assert (failure.code, failure.retry_after_s) == ("UPSTREAM_BUSY", 60.0)
+    assert (failure.remote, plain(failure.details)) == (Remote(429), {})
 
 
 @pytest.mark.parametrize("headers", [None, {}, {"Retry-After": "soon"}])
@@ -115,7 +132,7 @@ def test_without_a_readable_retry_after_there_is_none(headers: dict[str, str] | 
 
 # -- each seed's table -----------------------------------------------------------------------------------------
 
-CONTROL_PLANE = DEFAULT_STATUSES.but(
+CONTROL_PLANE = HTTP_STATUSES.but(
     {408: c.BAD_REQUEST, 425: c.BAD_REQUEST, 502: c.BAD_GATEWAY, 503: c.SERVICE_UNAVAILABLE, 504: c.GATEWAY_TIMEOUT},
     {5: c.INTERNAL_ERROR},
 )
@@ -173,7 +190,7 @@ GATEWAY = Classifier(
     [
         *((foreign("httpx.HTTPStatusError", status=status), "GW_4XX", False) for status in (400, 406, 413, 415)),
         *((foreign("httpx.HTTPStatusError", status=status), "GW_5XX", True) for status in (500, 502, 503, 504, 599)),
-        (foreign("httpx.HTTPStatusError", status=404), "UNKNOWN", True),
+        (foreign("httpx.HTTPStatusError", status=404), "UPSTREAM_REJECTED", False),
         (ConnectionRefusedError(), "GW_5XX", True),
         (ConnectionResetError(), "GW_5XX", True),
         (foreign("socket.gaierror"), "GW_5XX", True),
@@ -244,8 +261,8 @@ HEADERS = {"retry-after": "7"}
 def test_a_clients_error_is_read_by_the_status_and_retry_after_it_carries(error: BaseException) -> None:
     failure = DEFAULT_CLASSIFIER.classify(error)
     assert (failure.code, failure.retry_after_s, failure.__cause__) == ("SERVICE_UNAVAILABLE", 7.0, error)
-    assert plain(failure.details) == {"upstream_status": 503}
-    assert failure.details["original"].value.endswith("text of the client")
+    assert (failure.remote, plain(failure.details)) == (Remote(503), {})
+    assert failure.technical.endswith("text of the client)")
 
 
 def test_urllibs_http_error_is_read_by_its_status_and_not_as_a_network_error() -> None:
@@ -253,7 +270,7 @@ def test_urllibs_http_error_is_read_by_its_status_and_not_as_a_network_error() -
     headers["Retry-After"] = "7"
     with urllib.error.HTTPError("http://localhost/", 429, "Slow down", headers, io.BytesIO()) as error:
         failure = DEFAULT_CLASSIFIER.classify(error)
-    assert (failure.code, failure.retry_after_s) == ("RATE_LIMIT_EXCEEDED", 7.0)
+    assert (failure.code, failure.retry_after_s) == ("UPSTREAM_BUSY", 7.0)
 
 
 def test_a_client_that_raises_on_a_good_status_got_an_unreadable_answer() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.catalog import CORE, NETWORK_CODES, Catalog, Classifier, Failure, StatusTable
+from holdfast.catalog import CORE, NETWORK_CODES, Catalog, Classifier, Failure, Remote, StatusTable
 from holdfast.catalog.dialect import Dialect, render
 from holdfast.guard import Link, stamp_of
 from holdfast.http.client import ANYWHERE, HttpClient, Reply, Timeouts
@@ -116,21 +116,50 @@ async def test_an_error_body_of_any_dialect_is_that_failure(
 ) -> None:
     rendered = render(OUT_OF_STOCK(sku="A7"), dialect)
     url = upstream.answer("stock", rendered.body, status=409, content_type=dict(rendered.headers)["Content-Type"])
-    failure = await failing(client.call(reader(), "GET", url, catalog=errors))
+    failure = await failing(client.call(reader(upstream=errors), "GET", url))
     assert failure.fault is OUT_OF_STOCK
-    assert failure.details == {"sku": "A7", "upstream_status": 409}
+    assert (failure.details, failure.message) == ({"sku": "A7"}, "There are none left.")
+    assert failure.remote == Remote(409, "OUT_OF_STOCK", "There are none left.")
     assert len(upstream.asked) == 1
 
 
-async def test_a_code_nobody_knows_is_still_that_code(client: HttpClient, upstream: BadUpstream) -> None:
+async def test_a_code_counts_for_nothing_where_the_link_names_no_catalog(
+    client: HttpClient, upstream: BadUpstream
+) -> None:
     failure = await failing(client.call(reader(), "GET", upstream.url("error_nested")))
-    assert (failure.code, failure.message, failure.retryable) == ("OUT_OF_STOCK", "None left.", False)
+    assert (failure.code, failure.message) == ("UPSTREAM_REJECTED", CORE["UPSTREAM_REJECTED"].says)
+    assert (failure.remote, failure.details) == (Remote(409, "OUT_OF_STOCK", "None left."), {})
 
 
 async def test_a_body_that_is_no_dialect_leaves_it_to_the_status(client: HttpClient, upstream: BadUpstream) -> None:
     url = upstream.answer("detail", b'{"detail":"<b>secret</b>","error":"oops"}', status=404)
     failure = await failing(client.call(reader(), "GET", url))
-    assert (failure.code, failure.message) == ("NOT_FOUND", CORE["NOT_FOUND"].says)
+    assert (failure.code, failure.message) == ("UPSTREAM_REJECTED", CORE["UPSTREAM_REJECTED"].says)
+    assert failure.remote == Remote(404, "", "oops")
+
+
+IMPOSTORS = [
+    (400, "NETWORK_TIMEOUT", "UPSTREAM_REJECTED", 1),
+    (422, "BREAKER_OPEN", "UPSTREAM_REJECTED", 1),
+    (500, "INTERNAL_ERROR", "UPSTREAM_ERROR", 3),
+    (503, "DEADLINE_EXCEEDED", "SERVICE_UNAVAILABLE", 3),
+    (429, "UNAUTHORIZED", "UPSTREAM_BUSY", 3),
+]
+
+
+@pytest.mark.parametrize("named", [None, errors], ids=["no catalog", "a catalog that extends ours"])
+@pytest.mark.parametrize(("status", "said", "code", "attempts"), IMPOSTORS)
+async def test_an_upstream_cannot_speak_with_our_codes(
+    client: HttpClient, upstream: BadUpstream, status: int, said: str, code: str, attempts: int, named: Catalog | None
+) -> None:
+    url = upstream.answer("impostor", b'{"error":{"code":"%s","message":"x"}}' % said.encode(), status=status)
+    link = writer(breaker=Breaker(calls_min=1), upstream=named)
+    with instant():
+        failure = await failing(client.call(link, "POST", url, key="order:7", json={}))
+    assert (failure.code, len(upstream.asked)) == (code, 1 if status >= 500 else attempts)
+    assert failure.remote == Remote(status, said, "x")
+    assert link.gate.circuit is not None
+    assert (link.gate.circuit.state == "open") == (status >= 500)
 
 
 @pytest.mark.parametrize(
@@ -141,20 +170,25 @@ async def test_a_body_that_is_no_dialect_leaves_it_to_the_status(client: HttpCli
         (b'{"error_code":"OUT_OF_STOCK","message":"None left."}', True),
         (b'{"id":7,"state":"failed","error":{"code":"OUT_OF_STOCK"}}', False),
         (b'{"error":"None left."}', False),
+        (b'{"error":"None left.","code":"FINE"}', False),
+        (b'{"error":"","code":"OUT_OF_STOCK"}', False),
+        (b'{"error":"","code":"SUCCESS"}', False),
         (b'{"error":null}', False),
         (b'{"title":"A book","detail":"with pages","code":"OUT_OF_STOCK"}', False),
         (b'["error"]', False),
         (b'{"error', False),
     ],
 )
-async def test_a_200_that_says_nothing_but_an_error_is_one(
+async def test_a_200_that_says_nothing_but_an_error_of_the_named_catalog_is_one(
     client: HttpClient, upstream: BadUpstream, body: bytes, failed: bool
 ) -> None:
     url = upstream.answer("said", body)
+    assert (await client.call(reader(), "GET", url)).body == body
+    named = reader(upstream=errors)
     if failed:
-        assert (await failing(client.call(reader(), "GET", url))).code == "OUT_OF_STOCK"
+        assert (await failing(client.call(named, "GET", url))).fault is OUT_OF_STOCK
     else:
-        assert (await client.call(reader(), "GET", url)).body == body
+        assert (await client.call(named, "GET", url)).body == body
 
 
 async def test_the_links_words_stand_for_every_failure(client: HttpClient, upstream: BadUpstream) -> None:

@@ -13,7 +13,7 @@ from holdfast.catalog import Dialect
 from holdfast.http.edge import Edge
 from holdfast.http.exchange import HELD_BYTES_MAX
 from holdfast.http.foreign import Foreign, read_reply
-from holdfast.http.validation import ENTRIES_BYTES_MAX, entry, is_secret, told
+from holdfast.http.validation import ENTRIES_BYTES_MAX, entry, told
 
 JSON, TEXT, HTML = b"application/json", b"text/plain; charset=utf-8", b"text/html; charset=utf-8"
 WERKZEUG = b"<!doctype html>\n<html lang=en>\n<title>404 Not Found</title>\n<h1>Not Found</h1>\n<p>Gone.</p>\n"
@@ -56,24 +56,6 @@ def test_a_compressed_reply_is_left_alone() -> None:
 @given(st.integers(400, 599), st.sampled_from([JSON, TEXT, HTML, b""]), st.binary(max_size=200))
 def test_no_reply_breaks_the_reader(status: int, kind: bytes, body: bytes) -> None:
     read_reply(status, [(b"content-type", kind)], body)
-
-
-@pytest.mark.parametrize(
-    "field",
-    [
-        *("password", "user.passwordRepeat", "apiKey", "api_key", "X-Api-Key", "access_token", "client-secret"),
-        *("card.cvv", "pin", "Authorization", "privateKey", "new_passphrase", "otp", "session_cookie"),
-    ],
-)
-def test_a_secret_is_known_by_its_name(field: str) -> None:
-    assert is_secret(field)
-
-
-@pytest.mark.parametrize(
-    "field", ["name", "shipping", "opinion", "compass", "keyboard", "items.0.price", "spin_rate", ""]
-)
-def test_an_ordinary_name_is_no_secret(field: str) -> None:
-    assert not is_secret(field)
 
 
 def test_a_value_is_shown_only_where_it_says_nothing_else() -> None:

@@ -142,7 +142,7 @@ def test_a_terminal_gets_text_for_people(out: io.StringIO) -> None:
 
 def test_what_others_wrote_begins_no_line_of_text(out: io.StringIO) -> None:
     end = log_events(stream=out, json=False)
-    bus.tell("job.failed", technical="first\nsecond\r\x1b[31mred\u2028third")
+    bus.tell("job.failed", technical="first\nsecond\r\x1b[31mred\u2028third", **{"a\nforged": 1})
     end()
     text = out.getvalue()
     assert text.count("\n") == 1

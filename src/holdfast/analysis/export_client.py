@@ -12,7 +12,7 @@ from importlib.resources import files
 from holdfast.analysis.export import Entry, by_contract
 from holdfast.base import Limits
 from holdfast.catalog.received import CODES_RETRIED, STATUSES_RETRIED, fault_of_status
-from holdfast.catalog.status import DEFAULT_STATUSES
+from holdfast.catalog.status import HTTP_STATUSES
 
 Contract = tuple[int, bool]
 FAILED_FIRST, FAILED_LAST = 200, 599
@@ -40,7 +40,7 @@ class Tables:
 def tables(recorded: Sequence[Entry]) -> Tables:
     """The tables for these faults."""
     variants = by_contract(recorded)
-    exact = {status: fault.code for status, fault in DEFAULT_STATUSES.exact.items()}
+    exact = {status: fault.code for status, fault in HTTP_STATUSES.exact.items()}
     return Tables(
         faults={
             code: (found[0].status, all(entry.retryable for entry in found)) for code, found in sorted(variants.items())
@@ -52,7 +52,7 @@ def tables(recorded: Sequence[Entry]) -> Tables:
         },
         codes_retried=sorted(CODES_RETRIED),
         statuses_retried=sorted(STATUSES_RETRIED),
-        unnamed=exact | {hundred: fault.code for hundred, fault in DEFAULT_STATUSES.ranges.items()},
+        unnamed=exact | {hundred: fault.code for hundred, fault in HTTP_STATUSES.ranges.items()},
         unnamed_retried=_ranges(
             [status for status in range(FAILED_FIRST, FAILED_LAST + 1) if fault_of_status(status, None).retryable]
         ),

@@ -1,4 +1,4 @@
-"""Everything non-deterministic or bounded comes through here: clock, sleep, random, ids, JSON, limits, secrets."""
+"""Everything non-deterministic or bounded comes through here: clock, random, ids, JSON, limits, secrets."""
 
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.base.codec import CodecError, Json, canonical, decode, digest, encode, utc_text
     from holdfast.base.colour import is_asynchronous
     from holdfast.base.ids import id_time_us, new_id, new_ids, prefixed_id
+    from holdfast.base.redaction import is_secret, one_line, redacted, redacted_facts, redacted_json, redacted_text
 
 # A guarded call writes no JSON and makes no ids: loaded when first used.
 __getattr__ = lazily(
@@ -21,6 +22,10 @@ __getattr__ = lazily(
     globals(),
     dict.fromkeys(("CodecError", "Json", "canonical", "decode", "digest", "encode", "utc_text"), "holdfast.base.codec")
     | dict.fromkeys(("id_time_us", "new_id", "new_ids", "prefixed_id"), "holdfast.base.ids")
+    | dict.fromkeys(
+        ("is_secret", "one_line", "redacted", "redacted_facts", "redacted_json", "redacted_text"),
+        "holdfast.base.redaction",
+    )
     | {"is_asynchronous": "holdfast.base.colour"},
 )
 
@@ -44,13 +49,19 @@ __all__ = [
     "encode",
     "id_time_us",
     "is_asynchronous",
+    "is_secret",
     "limits",
     "monotonic_s",
     "new_id",
     "new_ids",
     "now_us",
+    "one_line",
     "plain",
     "prefixed_id",
+    "redacted",
+    "redacted_facts",
+    "redacted_json",
+    "redacted_text",
     "replaced",
     "utc_text",
     "world",

@@ -22,6 +22,8 @@ class Limits:
 
     json_bytes_max: int = 1_048_576
     json_depth_max: int = 64
+    json_inline_bytes_max: int = 65_536
+    """The largest request body that is decoded on the event loop itself."""
     plain_items_max: int = 10_000
     details_bytes_max: int = 16_384
     message_chars_max: int = 1_000
@@ -38,6 +40,17 @@ class Limits:
     page_rows_max: int = 1_000
     answer_bytes_max: int = 262_144
     keys_held_max: int = 10_000
+    connections_max: int = 1_000
+    """Connections that a serving process holds at a time; fewer where its file descriptors do not suffice."""
+    headers_s_max: float = 10.0
+    """Maximum time for the request line and the headers of a request."""
+    body_s_max: float = 30.0
+    """Maximum time for the body of a request; each `body_bytes_per_s_min` bytes that arrive add a second."""
+    body_bytes_per_s_min: int = 1_024
+    unread_s_max: float = 60.0
+    """Maximum time in which a client takes nothing of its reply."""
+    keep_alive_s: float = 75.0
+    """Maximum time between two requests of a connection."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Limits:

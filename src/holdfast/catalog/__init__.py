@@ -12,10 +12,12 @@ from holdfast.catalog.edge_faults import ADDRESS_REFUSED, REDIRECT_REFUSED, RESP
 from holdfast.catalog.failure import Failure
 from holdfast.catalog.fault import Blame, Fault, FaultInvalid, RetryRule, Severity
 from holdfast.catalog.network import NETWORK_CODES, Wrapper
+from holdfast.catalog.remote import Remote
 from holdfast.catalog.retry_after import retry_after_s
-from holdfast.catalog.status import DEFAULT_STATUSES, StatusTable, classify_status
+from holdfast.catalog.status import DEFAULT_STATUSES, HTTP_STATUSES, StatusTable
 
 if TYPE_CHECKING:
+    from holdfast.catalog.answered import classify_status
     from holdfast.catalog.dialect import Dialect, Rendered, document, render
     from holdfast.catalog.parsing import Received, dialect_of, parse
 
@@ -24,7 +26,8 @@ __getattr__ = lazily(
     __name__,
     globals(),
     dict.fromkeys(("Dialect", "Rendered", "document", "render"), "holdfast.catalog.dialect")
-    | dict.fromkeys(("Received", "dialect_of", "parse"), "holdfast.catalog.parsing"),
+    | dict.fromkeys(("Received", "dialect_of", "parse"), "holdfast.catalog.parsing")
+    | {"classify_status": "holdfast.catalog.answered"},
 )
 
 __all__ = [
@@ -33,6 +36,7 @@ __all__ = [
     "CORE",
     "DEFAULT_CLASSIFIER",
     "DEFAULT_STATUSES",
+    "HTTP_STATUSES",
     "NETWORK_CODES",
     "REDIRECT_REFUSED",
     "RESPONSE_TOO_LARGE",
@@ -49,6 +53,7 @@ __all__ = [
     "Reading",
     "Readings",
     "Received",
+    "Remote",
     "Rendered",
     "RetryRule",
     "Severity",

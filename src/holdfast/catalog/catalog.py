@@ -58,6 +58,7 @@ class Catalog:
         severity: Severity = Severity.NONE,
         documentation_url: str = "",
         replayed: bool | None = None,
+        breaker: bool | None = None,
     ) -> Fault:
         """Declare a fault; the same declaration again is the same fault.
 
@@ -80,6 +81,7 @@ class Catalog:
                 severity=severity,
                 documentation_url=documentation_url or self._address(code),
                 replayed=replayed,
+                breaker=breaker,
                 overlay=self._overlay,
                 catalog=self.name,
             )
@@ -132,6 +134,10 @@ class Catalog:
     def get(self, code: str) -> Fault | None:
         """The fault of a code; None when this catalog has none."""
         return self._faults.get(code)
+
+    def inherits(self, code: str) -> bool:
+        """Whether the code was taken over from another catalog rather than declared here."""
+        return code in self._inherited
 
     def __contains__(self, code: object) -> bool:
         return code in self._faults

@@ -1,21 +1,23 @@
 """How foreign errors become failures: by type, by name, by HTTP status, by SQLSTATE.
 
 A type is looked up once and then remembered: the caller's table over the whole line of base classes, nearest
-first, then what Holdfast knows. What nobody knows is UNKNOWN, and that is retried with care.
+first, then what a link has made of this very error, then what Holdfast knows. What nobody knows is UNKNOWN, and that
+is retried with care.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from holdfast.base import Private, limits
 from holdfast.catalog.catalog import Catalog
 from holdfast.catalog.core import UNKNOWN
 from holdfast.catalog.database import DATABASE_READINGS
-from holdfast.catalog.failure import Failure, occurred
+from holdfast.catalog.failure import STAMP, Failure, again, occurred
 from holdfast.catalog.fault import Fault
-from holdfast.catalog.network import NETWORK_READINGS, Wrapper
-from holdfast.catalog.status import DEFAULT_STATUSES, STATUS_CARRIERS, StatusTable, read_status
+from holdfast.catalog.network import NETWORK_READINGS, REPLY_READINGS, Wrapper
+from holdfast.catalog.status import DEFAULT_STATUSES, STATUS_CARRIERS, StatusTable
 
 Reader = Callable[[BaseException], Fault | Failure | None]
 """Looks at one error; None leaves it to the next reading."""
@@ -55,9 +57,8 @@ class Classifier:
         remap: Mapping[str, Fault] | None = None,
         catalog: Catalog | None = None,
     ) -> None:
-        known: dict[type[BaseException] | str, Reading] = {**NETWORK_READINGS, **DATABASE_READINGS}
-        known.update(dict.fromkeys(STATUS_CARRIERS, lambda error: read_status(error, statuses)))
-        self._tables = (_Table(types or {}), _Table(known))
+        self._statuses = statuses
+        self._tables: tuple[_Table, ...] = (_Table(types or {}), _carriers(statuses, None), _KNOWN)
         self._remap = dict(remap or {})
         self._catalog = catalog
         self._decided: dict[type[BaseException], Fault] = {}
@@ -65,27 +66,49 @@ class Classifier:
         """Types that alone decide on a known fault, declared to be retried as the operation's own rule says."""
         self._learned: dict[type[BaseException], tuple[Reading, ...]] = {}
 
-    def classify(self, error: BaseException) -> Failure:
-        """The failure that this error is, with the error as its `__cause__`; a failure is returned as it is."""
+    def on_link(self, upstream: Catalog | None) -> Classifier:
+        """This classifier as a link uses it: what cannot be decoded is the upstream's reply.
+
+        Args:
+            upstream: the upstream's own catalog; codes in its error bodies that it declares are those faults.
+        """
+        from copy import copy
+
+        twin = copy(self)
+        twin._tables = (self._tables[0], _carriers(self._statuses, upstream), _ON_LINK, _KNOWN)
+        twin._decided, twin.ordinary, twin._learned = {}, {}, {}
+        return twin
+
+    def classify(self, error: BaseException, *, stamped_after: int = 0) -> Failure:
+        """The failure that this error is, with the error as its `__cause__`; a failure is returned as it is.
+
+        Args:
+            stamped_after: what a link has made of this error counts only if its stamp has a higher number.
+        """
         fault = self._decided.get(type(error))
-        if fault is None:
-            return self._look(error)
+        if fault is None or getattr(error, STAMP, None) is not None:
+            return self._look(error, stamped_after)
         failure = occurred(fault, {}, None)
         failure.__cause__ = error
         return failure
 
-    def _look(self, error: BaseException) -> Failure:
+    def ours(self, fault: Fault) -> Fault:
+        """The fault that stands for this one here: by the remap, then in the catalog's words."""
+        fault = self._remap.get(fault.code, fault)
+        return fault if self._catalog is None else self._catalog.get(fault.code) or fault
+
+    def _look(self, error: BaseException, stamped_after: int) -> Failure:
         if isinstance(error, Failure):
             return error
         try:
-            found = self._first(error, limits().cause_depth_max)
+            found = self._first(error, limits().cause_depth_max, stamped_after)
         except Exception as broken:  # noqa: BLE001 - a broken reader must not hide the error it was to read
             found = Failure(UNKNOWN, details={"classifier": Private(f"{type(broken).__name__}: {broken}")})
         if found is None or isinstance(found, Fault):
-            failure = Failure(self._ours(found or UNKNOWN))
+            failure = Failure(self.ours(found or UNKNOWN))
         else:
             failure = found
-            failure.fault = self._ours(found.fault)
+            failure.fault = self.ours(found.fault)
         if failure.__cause__ is None:
             failure.__cause__ = error
         return failure
@@ -108,38 +131,40 @@ class Classifier:
         first = found[0] if found else UNKNOWN
         if isinstance(first, Fault):
             # The type alone decides: from now on one look-up is enough.
-            fault = self._decided[kind] = self._ours(first)
+            fault = self._decided[kind] = self.ours(first)
             if fault.retry is True and fault.code != UNKNOWN_CODE:
                 self.ordinary[kind] = fault
         self._learned[kind] = readings = tuple(found)
         return readings
 
-    def _first(self, error: BaseException, depth: int) -> Fault | Failure | None:
+    def _first(self, error: BaseException, depth: int, stamped_after: int) -> Fault | Failure | None:
         """What the first reading that knows this error makes of it."""
+        stamp: Any = getattr(error, STAMP, None)
+        made = getattr(stamp, "failure", None)
+        if made is not None and stamp.number > stamped_after and not self._tables[0].knows(type(error)):
+            return again(made)
         for reading in self._readings(type(error)):
             if isinstance(reading, Fault):
                 return reading
             if isinstance(reading, Failure):
-                return _again(reading)
-            found = self._within(error, reading, depth) if isinstance(reading, Wrapper) else reading(error)
+                return again(reading)
+            if isinstance(reading, Wrapper):
+                found = self._within(error, reading, depth, stamped_after)
+            else:
+                found = reading(error)
             if found is not None:
                 return found
         return None
 
-    def _within(self, error: BaseException, wrapper: Wrapper, depth: int) -> Fault | Failure | None:
+    def _within(self, error: BaseException, wrapper: Wrapper, depth: int, after: int) -> Fault | Failure | None:
         inner = wrapper.inner(error)
         if isinstance(inner, Failure):
-            return _again(inner)
+            return again(inner)
         if inner is None or depth <= 1:
             return wrapper.otherwise
-        found = self._first(inner, depth - 1)
+        found = self._first(inner, depth - 1, after)
         # Something unknown inside says less than the wrapper itself.
         return wrapper.otherwise if found is None else found
-
-    def _ours(self, fault: Fault) -> Fault:
-        """The fault that stands for this one here."""
-        fault = self._remap.get(fault.code, fault)
-        return fault if self._catalog is None else self._catalog.get(fault.code) or fault
 
 
 class _Table:
@@ -169,6 +194,10 @@ class _Table:
             if reading is not None:
                 yield reading
 
+    def knows(self, kind: type) -> bool:
+        """Whether anything is known of this class or a base of it."""
+        return next(self.readings(kind), None) is not None
+
     def _named(self, kind: type) -> Reading | None:
         # A package may define a class deeper, or higher, than where it offers it: both sides look upwards.
         for package in _with_parents(kind.__module__):
@@ -184,16 +213,21 @@ def _with_parents(package: str) -> Iterator[str]:
         package = package.rpartition(".")[0]
 
 
-def _again(failure: Failure) -> Failure:
-    """The same again: a new exception each time, because a raised one gathers traces and causes."""
-    return Failure(
-        failure.fault,
-        failure._message,
-        details=failure.details,
-        retry_after_s=failure.retry_after_s,
-        context=failure.context,
-    )
+def _carriers(statuses: StatusTable, upstream: Catalog | None) -> _Table:
+    """The readings of errors that carry an HTTP status."""
 
+    def read(error: BaseException) -> Fault | Failure | None:
+        from holdfast.catalog.answered import read_status  # loaded by the first such error
+
+        return read_status(error, statuses, upstream)
+
+    return _Table(dict.fromkeys(STATUS_CARRIERS, read))
+
+
+_KNOWN = _Table({**NETWORK_READINGS, **DATABASE_READINGS})
+_ON_LINK = _Table(REPLY_READINGS)
 
 DEFAULT_CLASSIFIER = Classifier()
 """Knows what Holdfast knows, and nothing more."""
+LINK_CLASSIFIER = DEFAULT_CLASSIFIER.on_link(None)
+"""The same on a link."""

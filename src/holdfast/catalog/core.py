@@ -206,7 +206,7 @@ STORAGE_FULL = _fault(
     severity=Severity.CRITICAL,
 )
 
-# -- HTTP, as a callee answers it -------------------------------------------------------------------------------
+# -- HTTP, as a server answers it -------------------------------------------------------------------------------
 
 BAD_REQUEST = _fault("BAD_REQUEST", status=400, says="The request is not valid.", remedy="Correct the request.")
 UNAUTHORIZED = _fault(
@@ -234,14 +234,6 @@ UNPROCESSABLE = _fault(
     "UNPROCESSABLE", status=422, says="The request is understood but not possible.", remedy="Correct the values."
 )
 TOO_EARLY = _fault("TOO_EARLY", status=425, says="Too early. Try again in a moment.", retry=True, remedy="Wait.")
-UPSTREAM_ERROR = _fault(
-    "UPSTREAM_ERROR",
-    status=500,
-    says="The other side has an issue.",
-    retry=True,
-    blame=Blame.UPSTREAM,
-    remedy="Try again; what was asked for may have happened.",
-)
 NOT_IMPLEMENTED = _fault(
     "NOT_IMPLEMENTED",
     status=501,
@@ -260,4 +252,49 @@ GATEWAY_TIMEOUT = _fault(
     says="The other side did not answer in time.",
     retry=True,
     remedy="Try again; what was asked for may have happened.",
+)
+
+# -- what an upstream's answer is to our own callers ---------------------------------------------------------------
+
+UPSTREAM_ERROR = _fault(
+    "UPSTREAM_ERROR",
+    status=502,
+    says="Another service that we need has an issue.",
+    retry=True,
+    causes=("the upstream answered with a 5xx",),
+    remedy="Try again; what was asked for may have happened.",
+    related=("BAD_GATEWAY", "SERVICE_UNAVAILABLE"),
+)
+UPSTREAM_REJECTED = _fault(
+    "UPSTREAM_REJECTED",
+    status=502,
+    says="Another service that we need did not accept our request.",
+    replayed=False,
+    blame=Blame.SERVER,
+    breaker=False,
+    causes=("the upstream answered with a 4xx that is mapped to nothing", "it does not know the method (501)"),
+    remedy="Look at the upstream's answer in the log; map the statuses that callers should see on the link.",
+    related=("UPSTREAM_UNAUTHORIZED",),
+)
+UPSTREAM_UNAUTHORIZED = _fault(
+    "UPSTREAM_UNAUTHORIZED",
+    status=502,
+    says="Another service that we need did not let us in.",
+    replayed=False,
+    blame=Blame.SERVER,
+    breaker=False,
+    causes=("this service's own token for the upstream is wrong, expired or not allowed to do this",),
+    remedy="Renew the credentials that this service presents to the upstream; the caller's are not concerned.",
+    severity=Severity.WARNING,
+    related=("UPSTREAM_REJECTED",),
+)
+UPSTREAM_BUSY = _fault(
+    "UPSTREAM_BUSY",
+    status=503,
+    says="Another service that we need asks us to wait. Try again in a moment.",
+    retry=True,
+    breaker=False,
+    causes=("the upstream limits how often this service may call it (429)", "it asks for a repeat (408, 425)"),
+    remedy="Wait for the time in Retry-After; give the link a rate that the upstream allows.",
+    related=("SERVICE_UNAVAILABLE",),
 )

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from holdfast.base import Private, limits, plain, world
 from holdfast.catalog.context import Context, current_context
 from holdfast.catalog.fault import Blame, Fault, occur_as, portable
+from holdfast.catalog.remote import Remote
 
 _NAME = r"\{([^\W\d]\w*)\}"
 _UNKNOWN = "…"
@@ -17,7 +18,7 @@ _UNKNOWN = "…"
 
 STAMP = "__holdfast__"
 """The attribute that the guard leaves on an exception."""
-_FACTS = ("_message", "at_us", "context", "details", "fault", "retry_after_s")
+_FACTS = ("_message", "at_us", "context", "details", "fault", "remote", "retry_after_s")
 
 
 class Failure(Exception):
@@ -39,6 +40,7 @@ class Failure(Exception):
         details: Mapping[str, Any] | None = None,
         retry_after_s: float | None = None,
         context: Context | None = None,
+        remote: Remote | None = None,
     ) -> None:
         self.fault = fault
         self.details: Mapping[str, Any] = details if details is not None else {}
@@ -46,6 +48,8 @@ class Failure(Exception):
         self.context = current_context() if context is None else context
         self.at_us = world().wall_us()
         self._message = message
+        self.remote = remote
+        """What the upstream said, where one did: for the log and the operator, in no error body."""
 
     @property
     def code(self) -> str:
@@ -76,8 +80,10 @@ class Failure(Exception):
 
     @property
     def technical(self) -> str:
-        """What the log reads: the technical line and, where there is one, the cause."""
+        """What the log reads: the technical line and, where there are any, the upstream's words and the cause."""
         line = _filled(self.fault.technical or self.fault.says, self.details, private=True)
+        if self.remote is not None and (said := str(self.remote)):
+            line = f"{line} [upstream: {said}]"
         cause = self.__cause__
         if cause is not None:
             line = f"{line} ({type(cause).__name__}: {_text(cause)})"
@@ -127,7 +133,20 @@ def occurred(
     failure.context = current_context()
     failure.at_us = world().wall_us()
     failure._message = message
+    failure.remote = None
     return failure
+
+
+def again(failure: Failure) -> Failure:
+    """The same again: a new exception without cause and traceback, because a raised one gathers both."""
+    return Failure(
+        failure.fault,
+        failure._message,
+        details=failure.details,
+        retry_after_s=failure.retry_after_s,
+        context=failure.context,
+        remote=failure.remote,
+    )
 
 
 _made = Failure.__new__

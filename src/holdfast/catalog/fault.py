@@ -73,6 +73,8 @@ class Fault:
     documentation_url: str = ""
     replayed: bool | None = None
     """Under an idempotency key: True answers repeats with this failure, False runs them again, None as `retry` says."""
+    breaker: bool | None = None
+    """Whether a breaker counts it against the callee; None counts every 5xx that blames the callee or ourselves."""
     overlay: dict[str, RetryRule | bool] = field(default_factory=dict, compare=False, repr=False)
     """Rules of the catalog's policy file; they win over the declared one."""
     catalog: str = field(default="", compare=False, repr=False)

@@ -170,6 +170,12 @@ _BOTOCORE: Readings = {
     "botocore.exceptions.SSLError": TLS_ERROR,
 }
 
+REPLY_READINGS: Readings = {
+    "json.JSONDecodeError": INVALID_RESPONSE,
+    UnicodeDecodeError: INVALID_RESPONSE,
+}
+"""What is known on a link only: there it is the upstream's reply that could not be decoded."""
+
 NETWORK_READINGS: Readings = {
     **_STANDARD,
     **_AIOHTTP,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.catalog.catalog import Catalog
 from holdfast.catalog.core import CORE, INVALID_RESPONSE
 from holdfast.catalog.fault import CODE_CHARS_MAX, CODE_SHAPE, Blame, Fault, blame_of
-from holdfast.catalog.status import DEFAULT_STATUSES
+from holdfast.catalog.status import HTTP_STATUSES
 
 STATUSES_RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 
@@ -48,7 +48,7 @@ def fault_of_code(
 
 def fault_of_status(status: int | None, catalog: Catalog | None) -> Fault:
     """The fault of a reply that names none: its status tells, and without one it is an INVALID_RESPONSE."""
-    fault = (None if status is None else DEFAULT_STATUSES.fault(status)) or INVALID_RESPONSE
+    fault = (None if status is None else HTTP_STATUSES.fault(status)) or INVALID_RESPONSE
     return (None if catalog is None else catalog.get(fault.code)) or fault
 
 

@@ -1,9 +1,11 @@
 """How an HTTP status becomes a fault: one table per link, and one that fits most.
 
 ```python
-strict = DEFAULT_STATUSES.but({500: INTERNAL_ERROR})                  # this callee's 500 is not tried again
+lenient = DEFAULT_STATUSES.but({404: NOT_FOUND})                      # this callee's 404 is our callers' 404 too
 converter = StatusTable({400: GW_4XX, 406: GW_4XX}, {5: GW_5XX})      # a table of one's own
 ```
+
+Always true: without a table that says so, no status and no word of an upstream becomes our own.
 """
 
 from __future__ import annotations
@@ -12,14 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from holdfast.base import Private, limits
 from holdfast.catalog import core
-from holdfast.catalog.failure import Failure
 from holdfast.catalog.fault import Fault
-from holdfast.catalog.retry_after import retry_after_s
 
 FAILED_FROM = 400
-"""A status below this is no failure, unless a table names it."""
+"""A status below this is not a failure, unless a table names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +39,10 @@ class StatusTable:
         object.__setattr__(self, "ranges", MappingProxyType(dict(self.ranges)))
 
     def fault(self, status: int) -> Fault | None:
-        """The fault of a status; None is no failure. A failed status that the table does not name is UNKNOWN."""
+        """The fault of a status; None is not a failure. A failed status that is not named is the upstream's."""
         found = self.exact.get(status) or self.ranges.get(status // 100)
         if found is None and not 100 <= status < FAILED_FROM:
-            return core.UNKNOWN
+            return _UNNAMED.get(status // 100, core.INVALID_RESPONSE)
         return found
 
     def but(self, exact: Mapping[int, Fault] | None = None, ranges: Mapping[int, Fault] | None = None) -> StatusTable:
@@ -53,7 +52,9 @@ class StatusTable:
         return StatusTable({**kept, **exact}, {**self.ranges, **ranges})
 
 
-DEFAULT_STATUSES = StatusTable(
+_UNNAMED = {4: core.UPSTREAM_REJECTED, 5: core.UPSTREAM_ERROR}
+
+HTTP_STATUSES = StatusTable(
     {
         400: core.BAD_REQUEST,
         401: core.UNAUTHORIZED,
@@ -78,7 +79,29 @@ DEFAULT_STATUSES = StatusTable(
     },
     {4: core.BAD_REQUEST, 5: core.UPSTREAM_ERROR},
 )
-"""Sensible for most callees: 408, 425, 429 and every 5xx but 501, 505 and 507 may be tried again."""
+"""Each status as the fault of that status: for what is said in our own name, and for a link that passes it on."""
+
+DEFAULT_STATUSES = StatusTable(
+    {
+        401: core.UPSTREAM_UNAUTHORIZED,
+        403: core.UPSTREAM_UNAUTHORIZED,
+        407: core.UPSTREAM_UNAUTHORIZED,
+        408: core.UPSTREAM_BUSY,
+        425: core.UPSTREAM_BUSY,
+        429: core.UPSTREAM_BUSY,
+        501: core.UPSTREAM_REJECTED,
+        502: core.BAD_GATEWAY,
+        503: core.SERVICE_UNAVAILABLE,
+        504: core.GATEWAY_TIMEOUT,
+        505: core.UPSTREAM_REJECTED,
+        507: core.UPSTREAM_REJECTED,
+    },
+    _UNNAMED,
+)
+"""What an upstream's status is to our own callers: 502, 503 or 504.
+
+408, 425, 429 and every 5xx but 501, 505 and 507 may be tried again; a breaker counts 5xx only, and not those three.
+"""
 
 STATUS_CARRIERS = (
     "aiohttp.ClientResponseError",
@@ -90,54 +113,3 @@ STATUS_CARRIERS = (
     "google.api_core.exceptions.GoogleAPICallError",
 )
 """The errors that carry an HTTP status, by name."""
-
-_PARSERS = frozenset({"aiohttp.http_exceptions"})
-"""aiohttp gives an answer it cannot parse the status 400, which the callee never sent."""
-
-
-def classify_status(
-    status: int, headers: Mapping[str, str] | None = None, *, table: StatusTable = DEFAULT_STATUSES
-) -> Failure | None:
-    """The failure that an answer with this status is, with its Retry-After; None when it is no failure."""
-    fault = table.fault(status)
-    if fault is None:
-        return None
-    return Failure(fault, details={"upstream_status": status}, retry_after_s=_asked_s(headers))
-
-
-def read_status(error: BaseException, table: StatusTable) -> Failure | Fault | None:
-    """The failure that an error with an HTTP status in it is; None when there is no status."""
-    response = getattr(error, "response", None)
-    status = _status_of(response, ("status_code", "status"))
-    if status is None:
-        status = _status_of(error, ("status", "status_code", "code"))
-    if status is None:
-        return None
-    if type(error.__cause__).__module__ in _PARSERS:
-        return core.INVALID_RESPONSE
-    headers = getattr(response, "headers", None)
-    failure = classify_status(status, getattr(error, "headers", None) if headers is None else headers, table=table)
-    if failure is None:
-        # The client raised although the status is fine: a wrong content type, a redirect without end.
-        failure = Failure(core.INVALID_RESPONSE, details={"upstream_status": status})
-    original = f"{type(error).__name__}: {error}"[: limits().message_chars_max]
-    failure.details = {**failure.details, "original": Private(original)}
-    return failure
-
-
-def _status_of(holder: object, names: tuple[str, ...]) -> int | None:
-    for name in names:
-        held = getattr(holder, name, None)
-        # A bool is an int, and zero is how some clients say that there was none.
-        if isinstance(held, int) and not isinstance(held, bool) and held:
-            return int(held)
-    return None
-
-
-def _asked_s(headers: Mapping[str, str] | None) -> float | None:
-    if headers is None:
-        return None
-    for name, value in headers.items():
-        if name.lower() == "retry-after":
-            return retry_after_s(value)
-    return None

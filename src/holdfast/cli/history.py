@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.base import Json
-from holdfast.base.formatting import age, clean, cut, local_time, span
-from holdfast.cli.output import document, masked, note, say, say_json
+from holdfast.base import redacted_json, redacted_text
+from holdfast.base.formatting import age, clean, local_time, span
+from holdfast.cli.output import document, note, say, say_json
 from holdfast.cli.table import Cell, Column, say_table, when
 
 EVENTS_MAX = 500
@@ -59,7 +58,7 @@ def say_job(job: dict[str, Any], history: History, now_us: int) -> None:
     """The job, then its timeline."""
     for label, text in _facts(job, now_us):
         if text:
-            say(f"{label:<{LABEL_CHARS}} {clean(text)}")
+            say(f"{label:<{LABEL_CHARS}} {clean(redacted_text(text))}")
     say("")
     if history.left_out:
         note(f"{history.left_out} earlier events are left out.")
@@ -98,8 +97,8 @@ def _facts(job: dict[str, Any], now_us: int) -> list[tuple[str, str]]:
         ("worker", job["lease_owner"] or ""),
         ("lease until", at("lease_until_us")),
         ("trace", job["trace"] or ""),
-        ("payload", _json_text(job["payload"])),
-        ("result", _json_text(job["result"])),
+        ("payload", _stored(job["payload"])),
+        ("result", _stored(job["result"])),
         ("code", job["error_code"] or ""),
         ("message", job["error_message"] or ""),
         ("technical", job["error_technical"] or ""),
@@ -118,11 +117,8 @@ def _attempts(job: dict[str, Any]) -> str:
     return text
 
 
-def _json_text(stored: str | None) -> str:
-    if stored is None:
-        return ""
-    value: Json = masked(json.loads(stored))
-    return cut(json.dumps(value, ensure_ascii=False), TEXT_CHARS_MAX)
+def _stored(text: str | None) -> str:
+    return redacted_json(text, chars_max=TEXT_CHARS_MAX, indent=None)
 
 
 def _event(event: dict[str, Any], now_us: int) -> list[Cell | str | int | None]:

@@ -1,21 +1,19 @@
 """What the commands print: JSON lines for programs, tables for people, one line for what went wrong.
 
-Always true: standard output holds the answer and nothing else; secrets that a key gives away are masked; text that came
+Always true: standard output holds the answer and nothing else; secrets are masked; text that came
 from outside cannot steer the terminal.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from typing import Any
 
 import typer
 
-from holdfast.base import MASK, Json, encode, utc_text
+from holdfast.base import encode, redacted, redacted_text, utc_text
 from holdfast.base.formatting import clean, cut
 from holdfast.catalog import Failure
 
@@ -25,18 +23,6 @@ ERROR_CHARS_MAX = 500
 
 _SPANS = {"duration_us", "timeout_us"}
 _TEXTS_OF_JSON = {"payload", "result", "code_counts"}
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_SECRET_WORDS = {"password", "passwd", "passphrase", "secret", "token", "authorization", "credential", "apikey"}
-_SECRET_PAIRS = {("api", "key"), ("private", "key"), ("access", "key")}
-
-
-def masked(value: Json) -> Json:
-    """The value with `***` wherever a key says that a secret follows."""
-    if isinstance(value, Mapping):
-        return {key: MASK if _gives_away(key, one) else masked(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [masked(one) for one in value]
-    return value
 
 
 def document(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,11 +35,11 @@ def document(record: Mapping[str, Any]) -> dict[str, Any]:
         elif stem != name:
             shown["at" if stem == "at" else f"{stem}_at"] = None if value is None else utc_text(value)
         elif name in _TEXTS_OF_JSON and isinstance(value, str):
-            shown[name] = masked(json.loads(value))
+            shown[name] = redacted(json.loads(value))
         elif isinstance(value, dict):
             shown[name] = document(value)
         else:
-            shown[name] = value
+            shown[name] = redacted_text(value) if isinstance(value, str) else value
     return shown
 
 
@@ -104,16 +90,10 @@ def _sentence(failure: Failure) -> str:
         # The first line says it; drivers add advice for programmers below.
         parts.append((str(cause) or type(cause).__name__).strip().splitlines()[0])
     parts.append(failure.fault.remedy)
-    return f"{failure.code}: " + cut(clean(" ".join(_ended(part) for part in parts if part)), ERROR_CHARS_MAX)
+    return f"{failure.code}: " + cut(
+        clean(redacted_text(" ".join(_ended(part) for part in parts if part))), ERROR_CHARS_MAX
+    )
 
 
 def _ended(sentence: str) -> str:
     return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
-
-
-def _gives_away(key: object, value: Json) -> bool:
-    words = [word.lower() for word in _WORDS.findall(str(key))]
-    if "tokens" in words and isinstance(value, int | float):
-        return False  # how many, as language models count them
-    singular = [word.removesuffix("s") if word.removesuffix("s") in _SECRET_WORDS else word for word in words]
-    return not _SECRET_WORDS.isdisjoint(singular) or not _SECRET_PAIRS.isdisjoint(pairwise(singular))

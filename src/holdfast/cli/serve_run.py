@@ -6,8 +6,7 @@ given back. Requests are answered until the last job has ended, because jobs may
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from socket import socket
@@ -23,8 +22,6 @@ from holdfast.worker.signals import STOPPING, Words
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Event, Task
 
-KEEP_ALIVE_S = 75
-"""Longer than clients keep an idle connection, so that none sends a request into one that is just being closed."""
 REQUESTS_S_MAX = 5
 """So long requests may take to end once it is their turn."""
 LOOK_S = 0.5
@@ -73,7 +70,9 @@ class Serving:
     async def _run(self) -> Ended:
         import asyncio
 
-        server = _server(self.front)
+        from holdfast.http.server import Server
+
+        server = Server(self.front, stop_s_max=REQUESTS_S_MAX)
         async with self.front.living():
             asked = _Asked(asyncio.get_running_loop())
             serving = asyncio.ensure_future(server.serve(sockets=[self.listener]))
@@ -169,35 +168,3 @@ class _Asked:
         self.stop.set()
         if self._words.again:
             self.leave.set()
-
-
-def _server(front: Front) -> Any:
-    import asyncio
-
-    import uvicorn
-
-    class Server(uvicorn.Server):
-        begun = asyncio.Event()
-
-        async def startup(self, sockets: list[socket] | None = None) -> None:
-            await super().startup(sockets)
-            self.begun.set()
-
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield  # the signals are ours: jobs end before requests do
-
-    return Server(
-        uvicorn.Config(
-            front,
-            lifespan="off",  # ours too: a part that does not start is told before anything is printed
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # a client that names another address must not be believed
-            # Without it, a connection's later requests may run in the context of an earlier one.
-            reset_contextvars=True,
-            timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=REQUESTS_S_MAX,
-        )
-    )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.cells import cell_len, set_cell_size
 
+from holdfast.base import redacted_text
 from holdfast.base.formatting import CELL_CHARS_MAX, age, clean, cut, local_time
 
 if TYPE_CHECKING:
@@ -149,4 +150,4 @@ def _sized(text: str, width: int, column: Column) -> str:
 def _text(given: Given, *, short: bool = False) -> str:
     if isinstance(given, Cell):
         return clean(given.short if short else given.text)
-    return "" if given is None else cut(clean(str(given)), CELL_CHARS_MAX)
+    return "" if given is None else cut(clean(redacted_text(str(given))), CELL_CHARS_MAX)

@@ -15,6 +15,7 @@ from holdfast.catalog.core import FORBIDDEN, RATE_LIMIT_EXCEEDED, UNAUTHORIZED
 from holdfast.console.sessions import Sessions, cookie_of
 from holdfast.http.asgi import Scope, header
 from holdfast.http.operator import bears
+from holdfast.http.this_machine import from_this_machine
 
 OPERATOR = "operator"
 WHO_CHARS_MAX = 100
@@ -22,7 +23,6 @@ GUESSES_MAX = 20
 """So many wrong tokens are taken in a minute; then nobody may try."""
 GUESSES_WINDOW_S = 60.0
 LINK_BYTES = 24
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Access:
         Raises:
             Failure: UNAUTHORIZED, because it is wrong or was used; FORBIDDEN to other machines.
         """
-        if not _is_local(scope):
+        if not from_this_machine(scope):
             raise FORBIDDEN("The link works only on the machine that printed it.")
         with self._lock:
             if self._link_used or not self._link.matches(given):
@@ -119,18 +119,3 @@ class Access:
         here = {self._origin, f"{scope.get('scheme', 'http')}://{header(scope, 'host')}"}
         if header(scope, "origin") not in here:
             raise FORBIDDEN("The request came from another site.")
-
-
-def _is_local(scope: Scope) -> bool:
-    """Whether the client is on this machine; behind a proxy nobody can tell, so nobody is."""
-    import ipaddress
-
-    client = scope.get("client")
-    if client is None or any(header(scope, name) for name in _FORWARDED):
-        return False
-    try:
-        address = ipaddress.ip_address(client[0].partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback

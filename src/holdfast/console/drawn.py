@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from holdfast.base import redacted_text
 from holdfast.base.formatting import count, number, span
 from holdfast.catalog.fault import Severity
 from holdfast.console.charts import Bar, Threshold, bars, columns, line_chart, line_table
@@ -13,7 +14,6 @@ from holdfast.console.graves import Group, most_frequent
 from holdfast.console.measured import Measured, Window, counted, measured, narrowed_to
 from holdfast.console.page import Desk
 from holdfast.console.parts import Column, code_link, link, moment, panel, table
-from holdfast.console.redacted import said
 from holdfast.console.scope import Scope
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element, joined
@@ -154,7 +154,7 @@ def _top(desk: Desk, visit: Visit, scope: Scope, one: Panel, window: Window) -> 
 
 
 def _died_of(visit: Visit, group: Group) -> Markup:
-    message = said(group.message or group.technical, MESSAGE_CHARS_MAX)
+    message = redacted_text(group.message or group.technical, MESSAGE_CHARS_MAX)
     return joined(element("span", message, class_="summary"), code_link(visit, group.code))
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.base import redacted_text
 from holdfast.base.formatting import SECOND_US, cut, span
 from holdfast.console.parts import code_link, moment
-from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element, joined
 from holdfast.worker.settlement import ASKED
@@ -100,7 +100,7 @@ def _entry(visit: Visit, one: Moment, now_us: int) -> Markup:
         class_="head",
     )
     what = _what(visit, event, now_us)
-    why = said(_NAMED.sub("", event["reason"] or "", count=1), REASON_CHARS_MAX)
+    why = redacted_text(_NAMED.sub("", event["reason"] or "", count=1), REASON_CHARS_MAX)
     reason = [element("p", why, class_="message")] if why else []
     return element("li", head, *([element("p", what)] if what else []), *reason, class_=TONES.get(verb, "plain"))
 

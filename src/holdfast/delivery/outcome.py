@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 from holdfast.base import plain
-from holdfast.catalog import DEFAULT_STATUSES, Classifier, Failure, classify_status, core
+from holdfast.catalog import HTTP_STATUSES, Classifier, Failure, classify_status, core
 from holdfast.delivery.endpoint import Endpoint
 from holdfast.delivery.exchange import BODY_SHOWN_BYTES, Reply
 from holdfast.delivery.faults import REDIRECTED
@@ -29,7 +29,7 @@ ASKING = frozenset({429, 503})
 HELD_S_MAX = 60.0
 """An endpoint that asks for time gets it for all its events, but not more than this without being asked again."""
 
-STATUSES = DEFAULT_STATUSES.but(
+STATUSES = HTTP_STATUSES.but(
     dict.fromkeys((501, 505, 507), core.UPSTREAM_ERROR),
     {1: core.INVALID_RESPONSE, 3: REDIRECTED} | dict.fromkeys(range(6, 10), core.INVALID_RESPONSE),
 )
@@ -38,7 +38,7 @@ NETWORK = Classifier()
 
 def read_reply(reply: Reply) -> Failure | None:
     """The failure that a reply is, with the time that the endpoint asks for; None when the event was delivered."""
-    failure = classify_status(reply.status, reply.headers, table=STATUSES)
+    failure = classify_status(reply.status, reply.headers, reply.body, table=STATUSES)
     if failure is None:
         return None
     named_s = asked_s = failure.retry_after_s if reply.status in ASKING else None
@@ -47,7 +47,7 @@ def read_reply(reply: Reply) -> Failure | None:
     shown = _shown(reply.body)
     facts = {"upstream_status": reply.status, ASKED_S: named_s} | ({"answer": shown} if shown else {})
     says = "The endpoint answered {upstream_status}" + (": {answer}" if shown else ".")
-    return Failure(failure.fault, says, details=facts, retry_after_s=asked_s)
+    return Failure(failure.fault, says, details=facts, retry_after_s=asked_s, remote=failure.remote)
 
 
 def read_error(error: Exception) -> Failure:
@@ -70,7 +70,7 @@ def scheduled(failure: Failure, endpoint: Endpoint, attempt: int) -> Failure:
 
 
 def _asked(failure: Failure) -> bool:
-    return failure.details.get("upstream_status") in ASKING
+    return failure.remote is not None and failure.remote.status in ASKING
 
 
 def _shown(body: bytes) -> str:

@@ -49,6 +49,7 @@ class Shut(Failure):
     fault = BREAKER_OPEN
     code = BREAKER_OPEN.code
     _message = None
+    remote = None
     _copied_as = Failure
     __init__ = Exception.__init__  # in C: all that is to be set is set by the gate
 

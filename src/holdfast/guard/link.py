@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from holdfast.base.bus import bus
 from holdfast.base.colour import is_asynchronous
 from holdfast.base.world import monotonic_s
-from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
+from holdfast.catalog.classify import DEFAULT_CLASSIFIER, LINK_CLASSIFIER, Classifier
 from holdfast.guard.attempts import Attempts
 from holdfast.guard.drivers import guard_async, guard_sync
 from holdfast.guard.gate import Gate
@@ -32,6 +32,7 @@ from holdfast.policy.deadline import within
 from holdfast.policy.decide import usual_delays
 
 if TYPE_CHECKING:
+    from holdfast.catalog.catalog import Catalog
     from holdfast.guard.events import Listener
     from holdfast.guard.recovery import Recovery
     from holdfast.policy.breaker import Breaker
@@ -64,6 +65,7 @@ class Link:
         concurrency: Concurrency | None = None,
         budget: Budget | None = None,
         classifier: Classifier | None = None,
+        upstream: Catalog | None = None,
         writes: bool = False,
     ) -> None:
         """
@@ -77,6 +79,7 @@ class Link:
             concurrency: how many attempts at once.
             budget: how many retries the traffic pays for.
             classifier: what an exception means here; None knows what Holdfast knows.
+            upstream: the callee's own catalog: codes in its error bodies are read only with it.
             writes: the calls change something; they are retried only under a key.
 
         Raises:
@@ -90,6 +93,7 @@ class Link:
             concurrency=concurrency,
             budget=budget,
             classifier=classifier,
+            upstream=upstream,
         )
         for field, seconds in (("timeout_s", timeout_s), ("total_s", total_s)):
             if seconds is not None and not (isfinite(seconds) and seconds > 0):
@@ -99,7 +103,9 @@ class Link:
         self.timeout_s = timeout_s
         self.total_s = total_s
         self.writes = writes
-        self.classifier = DEFAULT_CLASSIFIER if classifier is None else classifier
+        self.upstream = upstream
+        plain = classifier is None and upstream is None
+        self.classifier = LINK_CLASSIFIER if plain else (classifier or DEFAULT_CLASSIFIER).on_link(upstream)
         self.ordinary = self.classifier.ordinary
         self.usual_delays = (budget is None and usual_delays(retry)) or ()
         """The delays of failures that leave everything to the link's own rule; none when more has to be looked at."""

@@ -13,6 +13,7 @@ PARTS = {
     "rate": ("holdfast.policy.rate_limit", "RateLimit", "RateLimit(count={count}, per_s=1)"),
     "concurrency": ("holdfast.policy.rate_limit", "Concurrency", "Concurrency(count={count})"),
     "budget": ("holdfast.policy.budget", "Budget", "Budget()"),
+    "upstream": ("holdfast.catalog.catalog", "Catalog", "Catalog('bank')"),
     "classifier": ("holdfast.catalog.classify", "Classifier", "Classifier({{BankClosed: BANK_SILENT}})"),
 }
 """The home and the name of each part's type, and how one is written."""

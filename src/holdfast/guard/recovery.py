@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.base.bus import bus, report
 from holdfast.base.world import monotonic_s, world
+from holdfast.catalog.classify import UNKNOWN_CODE
+from holdfast.catalog.failure import Failure, again, occurred
 from holdfast.guard import stamp
 from holdfast.guard.gate import Crowded
 from holdfast.guard.stamp import put_stamp, retried_inside
@@ -17,7 +19,6 @@ from holdfast.policy.decide import decide
 from holdfast.policy.retry import Retry
 
 if TYPE_CHECKING:
-    from holdfast.catalog.failure import Failure
     from holdfast.catalog.fault import Fault
     from holdfast.guard.link import Link
 
@@ -71,10 +72,18 @@ class Recovery:
     def give_up(self, error: Exception, reason: Stop, *, began_s: float | None = None, attempted: bool = True) -> None:
         """Stamp the exception that the caller gets, and drop what would keep it alive."""
         code = "" if self._fault is None else self._fault.code
-        put_stamp(error, link=self._link.name, code=code, attempts=self.attempt, reason=reason)
+        put_stamp(
+            error, link=self._link.name, code=code, attempts=self.attempt, reason=reason, failure=self._made_of(error)
+        )
         if self._link.listeners or bus.listeners:
             self._tell(GAVE_UP, reason=reason, attempted=attempted, began_s=began_s)
         self._failure = None
+
+    def _made_of(self, error: Exception) -> Failure | None:
+        """What this link has made of the exception, for the edges that render it; nothing where nobody knows it."""
+        if isinstance(error, Failure) or self._fault is None or self._fault.code == UNKNOWN_CODE:
+            return None
+        return occurred(self._fault, {}, None) if self._failure is None else again(self._failure)
 
     def succeed(self, began_s: float | None) -> None:
         """A later attempt worked."""
@@ -86,7 +95,7 @@ class Recovery:
     def _considered_s(self, error: Exception, ticket: int | None, began_s: float | None) -> float | None:
         """The same with a look at everything that may have a say."""
         link = self._link
-        failure = self._failure = link.classifier.classify(error)
+        failure = self._failure = link.classifier.classify(error, stamped_after=self._mark)
         self._fault = failure.fault
         gate = link.gate
         if gate.circuit is not None:

@@ -27,6 +27,8 @@ class Stamp(NamedTuple):
     attempts: int
     reason: Stop
     number: int
+    failure: Failure | None = None
+    """What the link made of an exception that is not a failure itself; without its cause, which carries the stamp."""
 
     @property
     def retried(self) -> bool:
@@ -62,12 +64,14 @@ def refused(refusal: Failure, link: str, reason: Stop) -> Failure:
     return refusal
 
 
-def put_stamp(error: BaseException, *, link: str, code: str, attempts: int, reason: Stop) -> Stamp:
+def put_stamp(
+    error: BaseException, *, link: str, code: str, attempts: int, reason: Stop, failure: Failure | None = None
+) -> Stamp:
     """Annotate the exception; its type, message and traceback stay as they are."""
     global latest
     with _lock:
         latest += 1
-        stamp = Stamp(link, code, attempts, reason, latest)
+        stamp = Stamp(link, code, attempts, reason, latest, failure)
     try:
         setattr(error, STAMP, stamp)
         _note(error, stamp)

@@ -1,10 +1,13 @@
-"""Who may come in: the API key of a request, and whose it is."""
+"""Who may come in: the API key of a request, and whose it is.
+
+Always true: the edge asks before it reads any of the body.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from holdfast.catalog.context import current_context, enter_context
 from holdfast.http.asgi import Scope, header
@@ -16,6 +19,15 @@ if TYPE_CHECKING:
 
 IDENTITY_KEY = "holdfast.api_key"
 CHALLENGE = (b"www-authenticate", b"Bearer")
+
+
+@runtime_checkable
+class AccessRule(Protocol):
+    """What an edge asks before it reads a request."""
+
+    async def check(self, exchange: Exchange) -> None:
+        """Let the request pass, or raise the failure that refuses it."""
+        ...
 
 
 def identity(scope: Scope) -> ApiKey | None:

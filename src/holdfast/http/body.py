@@ -1,6 +1,7 @@
 """Request bodies, guarded while they stream: not too large, not too slow, and JSON only as we accept it.
 
-A Content-Length is believed when it says too much, and never when it says little: every byte is counted.
+A Content-Length is believed when it says too much, and never when it says little: every byte is counted. A large body
+is decoded beside the event loop.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from holdfast.base import CodecError, Json, decode, monotonic_s
+from holdfast.base import CodecError, Json, decode, limits, monotonic_s
 from holdfast.catalog.failure import Failure
 from holdfast.http.asgi import Message, Receive, Scope, header
-from holdfast.http.aside import loop_runs
+from holdfast.http.aside import aside, loop_runs
 from holdfast.http.exchange import Exchange
 from holdfast.http.hang_up import ClientGone
 from holdfast.policy.deadline import left_s
@@ -142,6 +143,23 @@ def has_body(scope: Scope, *, length: bytes | None, encoding: bytes | None) -> b
     return not str(scope.get("http_version", "1.1")).startswith("1")
 
 
+def has_two_lengths(scope: Scope) -> bool:
+    """Whether the request says both Content-Length and Transfer-Encoding: two servers may read two requests in it."""
+    names = {name for name, _ in scope["headers"]}
+    return b"content-length" in names and b"transfer-encoding" in names
+
+
+def refuse_two_lengths(exchange: Exchange) -> None:
+    """Refuse a request that says both, and end its connection: what follows may be the rest of its body.
+
+    Raises:
+        Failure: BAD_REQUEST.
+    """
+    if has_two_lengths(exchange.scope):
+        _close_after(exchange)
+        raise exchange.voice.fault("BAD_REQUEST")("Content-Length and Transfer-Encoding exclude each other.")
+
+
 async def prepared(
     rule: BodyRule, exchange: Exchange, receive: Receive, length: bytes | None, *, kept: bool
 ) -> tuple[Receive, Json | bytes]:
@@ -157,8 +175,12 @@ async def prepared(
     if not checked and not kept:
         return guarded, b""
     whole = await guarded.whole()
-    readable = checked and (not _says_compressed(exchange.scope) or _is_plain_json(whole))
-    return Kept(whole, guarded), _json(rule, exchange, whole) if readable else whole
+    if not checked:
+        return Kept(whole, guarded), whole
+    if len(whole) <= limits().json_inline_bytes_max:
+        return Kept(whole, guarded), _read(rule, exchange, whole)
+    # Milliseconds of decoding would be milliseconds in which no other request is served.
+    return Kept(whole, guarded), await aside(lambda: _read(rule, exchange, whole))
 
 
 def _check_length(rule: BodyRule, exchange: Exchange, length: bytes | None) -> None:
@@ -193,6 +215,16 @@ def _is_plain_json(body: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _read(rule: BodyRule, exchange: Exchange, whole: bytes) -> Json | bytes:
+    """The JSON of a body, or the bytes of one that would have to be unpacked first.
+
+    Raises:
+        Failure: INVALID_JSON with the reason.
+    """
+    readable = not _says_compressed(exchange.scope) or _is_plain_json(whole)
+    return _json(rule, exchange, whole) if readable else whole
 
 
 def _json(rule: BodyRule, exchange: Exchange, body: bytes) -> Json:

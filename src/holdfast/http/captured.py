@@ -14,7 +14,7 @@ from holdfast.base import Private, limits
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
 from holdfast.catalog.failure import Failure
 from holdfast.catalog.fault import NEVER_REPLAYED, Fault
-from holdfast.catalog.status import DEFAULT_STATUSES
+from holdfast.catalog.status import HTTP_STATUSES
 from holdfast.guard.idempotency import Answer, Keys, Started
 from holdfast.http.asgi import Message, Send
 from holdfast.http.aside import aside, loop_runs
@@ -158,7 +158,7 @@ class Captured:
             return False
         if cause is not None:
             return is_replayed(cause)
-        fault = DEFAULT_STATUSES.fault(self._start["status"])
+        fault = HTTP_STATUSES.fault(self._start["status"])
         return fault is None or not fault.retryable
 
     def _answer(self, resources: Mapping[str, str]) -> Answer:

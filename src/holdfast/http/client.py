@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from yarl import URL
 
 from holdfast.base import Private
-from holdfast.catalog import Catalog, Failure, StatusTable
+from holdfast.catalog import Failure, StatusTable
 from holdfast.catalog.core import DEADLINE_EXCEEDED, NETWORK_TIMEOUT
 from holdfast.guard import Link
 from holdfast.http.judge import Judge
@@ -136,7 +136,6 @@ class HttpClient:
         read: None = None,
         reads: bool = False,
         statuses: StatusTable | None = None,
-        catalog: Catalog | None = None,
         **options: Unpack[Sending],
     ) -> Reply: ...
     @overload
@@ -150,7 +149,6 @@ class HttpClient:
         read: Callable[[Reply], T],
         reads: bool = False,
         statuses: StatusTable | None = None,
-        catalog: Catalog | None = None,
         **options: Unpack[Sending],
     ) -> T: ...
     async def call(
@@ -163,7 +161,6 @@ class HttpClient:
         read: Callable[[Reply], Any] | None = None,
         reads: bool = False,
         statuses: StatusTable | None = None,
-        catalog: Catalog | None = None,
         **options: Unpack[Sending],
     ) -> Any:
         """Send a request through the link: attempts, breaker and limits are the link's.
@@ -173,7 +170,6 @@ class HttpClient:
             read: makes the result from the reply, as `Reply.json` does; what it refuses may be tried again.
             reads: this method changes nothing here, although others of its name do: a search by POST.
             statuses: which statuses are failures; None leaves it to the link's classifier, from 400 on.
-            catalog: the upstream's own faults, for codes in its error bodies.
 
         Raises:
             Failure: no attempt brought a good reply, or none was allowed.
@@ -184,7 +180,7 @@ class HttpClient:
                 f"{method} on {link.name}: the link reads, so it would be repeated without a key; "
                 "declare it with writes=True, or say reads=True if this request changes nothing"
             )
-        judge = Judge(classifier=link.classifier, statuses=statuses, catalog=catalog)
+        judge = Judge(link=link, statuses=statuses)
 
         async def attempt() -> Any:
             try:

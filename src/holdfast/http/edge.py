@@ -19,10 +19,10 @@ from holdfast.catalog.dialect import Dialect
 from holdfast.catalog.failure import Failure
 from holdfast.catalog.fault import Fault
 from holdfast.http import limits as rate
-from holdfast.http.access import Access
+from holdfast.http.access import AccessRule
 from holdfast.http.arrival import REQUEST_ID_HEADER, REQUEST_ID_KEY, enter, leave, request_id
 from holdfast.http.asgi import Application, Receive, Scope, Send
-from holdfast.http.body import BodyRule, BodyRules, has_body, prepared
+from holdfast.http.body import BodyRule, BodyRules, has_body, prepared, refuse_two_lengths
 from holdfast.http.edge_settings import check_settings
 from holdfast.http.exchange import Exchange
 from holdfast.http.hang_up import is_hang_up, log, noticed
@@ -58,7 +58,7 @@ class Edge:
         classifier: Classifier | None = None,
         body: BodyRules | None = BODY,
         limits: rate.RateLimits | None = None,
-        access: Access | None = None,
+        access: AccessRule | None = None,
         idempotency: Idempotency | None = None,
         health: Health | None = None,
         on_failure: Callable[[Failure], None] | None = None,
@@ -69,6 +69,7 @@ class Edge:
             dialect: how failures are written, unless a request accepts `application/problem+json` by name.
             remap: a code of the edge, and the fault that stands for it here: `{"VALIDATION_ERROR": INVALID_PAYLOAD}`.
             classifier: what undeclared exceptions mean; without one they are all INTERNAL_ERROR.
+            access: asked before any of the body is read; an `Access`, or a rule of your own.
             body: what bodies may be; None guards none but those that come with an idempotency key.
             on_failure: told of every failure that is answered, for metrics and logs.
 
@@ -134,6 +135,8 @@ class Edge:
 
     async def _long_way(self, exchange: Exchange, receive: Receive, given: dict[bytes, bytes]) -> None:
         scope = exchange.scope
+        if ENCODING in given:
+            refuse_two_lengths(exchange)
         if self._health is not None and self._health.answers(scope["path"]) and scope["method"] in ("GET", "HEAD"):
             return await self._health.say(scope["path"], _healthy(exchange), head=scope["method"] == "HEAD")
         seconds = from_header(given[DEADLINE].decode("latin-1")) if DEADLINE in given else None

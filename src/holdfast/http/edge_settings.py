@@ -9,7 +9,7 @@ from holdfast.base.arguments import ArgumentInvalid, instance, refused, suggesti
 from holdfast.catalog.catalog import Catalog
 from holdfast.catalog.classify import Classifier
 from holdfast.catalog.fault import Fault
-from holdfast.http.access import Access
+from holdfast.http.access import AccessRule
 from holdfast.http.body import BodyRule
 from holdfast.http.faults import EDGE_FAULTS
 from holdfast.http.health import Health
@@ -19,7 +19,7 @@ from holdfast.http.limits import RateLimits
 _KINDS: dict[str, tuple[type, str]] = {
     "classifier": (Classifier, "give a Classifier(…)"),
     "limits": (RateLimits, "write RateLimits(RateRule(name=…, rate=RateLimit.per_minute(60), by=by_client))"),
-    "access": (Access, "write Access(ApiKeys(store))"),
+    "access": (AccessRule, "write Access(ApiKeys(store))"),
     "idempotency": (Idempotency, "write Idempotency(keys=Keys(store), …)"),
     "health": (Health, "write Health(checks={…})"),
 }

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 from holdfast.catalog import CORE, Fault, continued, enriched, new_request_id
 from holdfast.catalog.dialect import Dialect, render
 from holdfast.http.asgi import Application, Receive, Reply, Scope, Send, give, header
+from holdfast.http.body import has_two_lengths
 from holdfast.http.lifespan import Life, StartFailed
+from holdfast.http.this_machine import within_this_machine
 
 POLICY_VIOLATED = 1008
 """How a WebSocket is closed that may not be opened."""
-
-_FORWARDED = (b"forwarded", b"x-forwarded-for")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +59,14 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return await self._live(receive, send)
+        if has_two_lengths(scope):
+            return await _refuse(CORE["BAD_REQUEST"], scope, receive, send, connection="close")
         root = scope.get("root_path", "")
         path = scope["path"].removeprefix(root)
         mount = self._found(path)
         if mount is None:
             return await _refuse(CORE["NOT_FOUND"], scope, receive, send)
-        if mount.loopback and not from_this_machine(scope):
+        if mount.loopback and not within_this_machine(scope):
             return await _refuse(CORE["FORBIDDEN"], scope, receive, send)
         if mount.rooted and mount.path and path == mount.path and scope["type"] == "http":
             return await _redirect(scope, send)
@@ -109,25 +110,14 @@ class Front:
         return await send({"type": "lifespan.shutdown.complete"})
 
 
-def from_this_machine(scope: Scope) -> bool:
-    """Whether the client is on loopback, and speaks for itself rather than for somebody behind a proxy."""
-    host, _ = scope.get("client") or ("", 0)
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    address = getattr(address, "ipv4_mapped", None) or address
-    return address.is_loopback and not any(name in _FORWARDED for name, _ in scope["headers"])
-
-
-async def _refuse(fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse(fault: Fault, scope: Scope, receive: Receive, send: Send, **more: str) -> None:
     with enriched(request_id=new_request_id(), **continued(header(scope, "traceparent"))):
         failure = fault()
         if scope["type"] != "http":
             await receive()
             return await send({"type": "websocket.close", "code": POLICY_VIOLATED, "reason": failure.code})
         rendered = render(failure, Dialect.PROBLEM)
-    headers = {name.lower(): value for name, value in rendered.headers} | {"cache-control": "no-store"}
+    headers = {name.lower(): value for name, value in rendered.headers} | {"cache-control": "no-store", **more}
     reply = Reply(body=rendered.body, content_type=headers.pop("content-type"), status=rendered.status, headers=headers)
     return await give(reply, send, head=scope["method"] == "HEAD")
 

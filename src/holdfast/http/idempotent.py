@@ -156,11 +156,18 @@ async def _begun(rule: Idempotency, key: str, body: Json | bytes, exchange: Exch
     operation = rule.operation(scope) if rule.operation is not None else _operation(scope)
     asked = {"tenant": caller, "operation": operation, "key": key}
     checked_scope(**asked)
-    hashed = request_hash(method=scope["method"], path=_path(scope), body=body)
+    hashed = ""
+
+    def begin() -> Begun:
+        nonlocal hashed
+        # Here, because a body may be large and this runs beside the event loop.
+        hashed = hashed or request_hash(method=scope["method"], path=_path(scope), body=body)
+        return rule.keys.begin(**asked, request_hash=hashed)
+
     give_up_s = monotonic_s() + min(rule.wait_s, left_s())
     poll_s = POLL_S
     while True:
-        begun = await aside(lambda: rule.keys.begin(**asked, request_hash=hashed))
+        begun = await aside(begin)
         if not isinstance(begun, InProgress) or monotonic_s() + poll_s > give_up_s:
             return begun
         await _pause(poll_s)

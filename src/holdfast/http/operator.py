@@ -1,4 +1,7 @@
-"""The operator's door: an application that nobody enters without the token."""
+"""The operator's door: an application that nobody enters without the token.
+
+Always true: the token is asked for before any of the body is read.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,37 @@ from holdfast.base import Secret
 from holdfast.catalog import continued, enriched, new_request_id
 from holdfast.catalog.core import CORE
 from holdfast.catalog.dialect import Dialect
+from holdfast.http.access import CHALLENGE
 from holdfast.http.asgi import Application, Receive, Scope, Send, header
+from holdfast.http.exchange import Exchange
 from holdfast.http.render import Voice
-
-CHALLENGE = (b"www-authenticate", b"Bearer")
-
 
 POLICY_VIOLATED = 1008
 """How a WebSocket is closed that may not be opened."""
 
 
+class OperatorAccess:
+    """The `access=` of an edge that asks for the operator's token, except where `public(scope)` says otherwise."""
+
+    def __init__(self, token: Secret, *, public: Callable[[Scope], bool] | None = None) -> None:
+        self._token = token
+        self._public = public
+
+    async def check(self, exchange: Exchange) -> None:
+        """Let the request pass.
+
+        Raises:
+            Failure: UNAUTHORIZED.
+        """
+        scope = exchange.scope
+        if (self._public is not None and self._public(scope)) or bears(scope, self._token):
+            return
+        exchange.headers.append(CHALLENGE)
+        raise exchange.voice.fault("UNAUTHORIZED")()
+
+
 class OperatorOnly:
-    """ASGI middleware that asks for `Authorization: Bearer …`, except where `public(scope)` says otherwise."""
+    """ASGI middleware that asks for `Authorization: Bearer …`, for an application that has no edge of its own."""
 
     def __init__(
         self,
@@ -29,6 +51,10 @@ class OperatorOnly:
         public: Callable[[Scope], bool] | None = None,
         dialect: Dialect = Dialect.NESTED,
     ) -> None:
+        """
+        Args:
+            public: which requests are let in without the token.
+        """
         self.app = app
         self._token = token
         self._public = public

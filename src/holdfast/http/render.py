@@ -11,13 +11,14 @@ from http import HTTPStatus
 from typing import Any
 
 from holdfast.catalog.catalog import Catalog
-from holdfast.catalog.classify import Classifier
+from holdfast.catalog.classify import DEFAULT_CLASSIFIER, UNKNOWN_CODE, Classifier
 from holdfast.catalog.dialect import Dialect, render
 from holdfast.catalog.failure import Failure
 from holdfast.catalog.fault import CODE_SHAPE, Fault, blame_of
 from holdfast.catalog.received import STATUSES_RETRIED
 from holdfast.catalog.retry_after import retry_after_s
-from holdfast.catalog.status import DEFAULT_STATUSES
+from holdfast.catalog.status import HTTP_STATUSES
+from holdfast.guard.stamp import stamp_of
 from holdfast.http.asgi import Scope, header
 from holdfast.http.faults import EDGE_FAULTS
 from holdfast.http.foreign import Foreign, read_reply
@@ -32,7 +33,7 @@ _DESCRIBE_BODY = frozenset(
 _VALIDATION = "fastapi.exceptions.RequestValidationError"
 _HTTP_ERROR = "starlette.exceptions.HTTPException"
 # 500 is our own here, where the table reads it as somebody else's.
-_CODES = {status: fault.code for status, fault in DEFAULT_STATUSES.exact.items()} | {500: "INTERNAL_ERROR"}
+_CODES = {status: fault.code for status, fault in HTTP_STATUSES.exact.items()} | {500: "INTERNAL_ERROR"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +81,21 @@ class Voice:
             failure = self._invalid(error.errors(), scope)  # type: ignore[attr-defined]
         elif _HTTP_ERROR in names:
             failure, headers = self._http_error(error)
-        elif self._classifier is not None:
-            failure = self._ours(self._classifier.classify(error))
-            failure = None if failure.code == "UNKNOWN" else failure
+        else:
+            failure = self._classified(error)
         if failure is None:
             failure = self.fault("INTERNAL_ERROR")()
             _log("%s of request %s", failure.code, failure.context.request_id, error=error)
         if failure.__cause__ is None:
             failure.__cause__ = error
         return failure, headers
+
+    def _classified(self, error: Exception) -> Failure | None:
+        """What the classifier makes of an exception or, without one, the link that it came out of."""
+        if self._classifier is None and stamp_of(error) is None:
+            return None
+        failure = self._ours((self._classifier or DEFAULT_CLASSIFIER).classify(error))
+        return None if failure.code == UNKNOWN_CODE else failure
 
     def tell(self, failure: Failure) -> None:
         """Tell whoever listens; a listener that fails must not cost the client its answer."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.base import CodecError, Json, Private, decode
-from holdfast.catalog import retry_after_s
+from holdfast.catalog import Failure, Remote, retry_after_s
 from holdfast.catalog.core import INVALID_RESPONSE
 
 EXCERPT_BYTES_MAX = 200
@@ -78,9 +78,7 @@ class Reply:
             return decode(self.body, bytes_max=max(len(self.body), 1))
         except CodecError as broken:
             excerpt = self.body[:EXCERPT_BYTES_MAX].decode("utf-8", "replace")
-            raise INVALID_RESPONSE(
-                reason=broken.reason, upstream_status=self.status, received=Private(excerpt)
-            ) from broken
+            raise self._unreadable(broken.reason, received=Private(excerpt)) from broken
 
     def text(self) -> str:
         """The body as UTF-8.
@@ -91,4 +89,7 @@ class Reply:
         try:
             return self.body.decode()
         except UnicodeDecodeError as broken:
-            raise INVALID_RESPONSE(reason="not_utf8", upstream_status=self.status) from broken
+            raise self._unreadable("not_utf8") from broken
+
+    def _unreadable(self, reason: str, **facts: object) -> Failure:
+        return Failure(INVALID_RESPONSE, details={"reason": reason, **facts}, remote=Remote(self.status))

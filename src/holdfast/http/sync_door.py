@@ -17,7 +17,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from weakref import WeakSet
 
-from holdfast.catalog import Catalog, StatusTable
+from holdfast.catalog import StatusTable
 from holdfast.catalog.core import CONCURRENCY_EXCEEDED
 from holdfast.guard import Link
 from holdfast.http.reply import Reply
@@ -63,7 +63,6 @@ class SyncClient:
         read: None = None,
         reads: bool = False,
         statuses: StatusTable | None = None,
-        catalog: Catalog | None = None,
         **options: Unpack[Sending],
     ) -> Reply: ...
     @overload
@@ -77,7 +76,6 @@ class SyncClient:
         read: Callable[[Reply], T],
         reads: bool = False,
         statuses: StatusTable | None = None,
-        catalog: Catalog | None = None,
         **options: Unpack[Sending],
     ) -> T: ...
     def call(self, link: Link, method: str, url: str | URL, **said: Any) -> Any:

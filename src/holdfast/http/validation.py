@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from holdfast.base import encode, plain
+from holdfast.base import encode, is_secret, plain
 from holdfast.catalog.dialect import Dialect
 
 ENTRIES_BYTES_MAX = 12_000
@@ -15,11 +15,6 @@ TEXT_CHARS_MAX = 200
 REQUIRED = "required"
 
 _PLACES = frozenset({"body", "query", "path", "header", "cookie", "form"})
-_SECRET = re.compile(
-    r"pass(word|wd|phrase|code)|secret|token|credential|api_?key|private_?key|authorization|cookie|signature"
-    r"|(^|_)(pass|pin|otp|cvv|cvc|ssn|iban)(_|$)",
-)
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # What pydantic calls it, and what a reader of the body calls it; the first word that fits.
 _CONSTRAINTS = (
     (re.compile(r"missing"), REQUIRED),
@@ -35,11 +30,6 @@ _CONSTRAINTS = (
     (re.compile(r"_type$|_parsing|_from_"), "type"),
 )
 _OWN_WORDS = frozenset({"value_error", "assertion_error"})
-
-
-def is_secret(field: str) -> bool:
-    """Whether a field's name says that its value must not be shown."""
-    return any(_SECRET.search(_CAMEL.sub("_", part).lower().replace("-", "_")) for part in field.split("."))
 
 
 def entry(error: Mapping[str, Any]) -> dict[str, Any]:

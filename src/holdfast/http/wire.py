@@ -23,6 +23,7 @@ from aiohttp.http_writer import StreamWriter
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from holdfast.catalog import Failure, Remote
 from holdfast.catalog.core import INVALID_RESPONSE
 from holdfast.http.decompress import Body
 
@@ -221,7 +222,7 @@ async def _answer(protocol: Any) -> tuple[Any, Any]:
         if message.code >= 200:
             return message, payload
         if message.code == 101:
-            raise INVALID_RESPONSE(reason="protocol_switch", upstream_status=message.code)
+            raise Failure(INVALID_RESPONSE, details={"reason": "protocol_switch"}, remote=Remote(message.code))
     raise HttpProcessingError(message="too many informational replies")
 
 

@@ -67,6 +67,8 @@ class Breaker:
     @staticmethod
     def blames_kind(fault: Fault) -> bool:
         """The same of every failure of this kind."""
+        if fault.breaker is not None:
+            return fault.breaker
         return fault.status >= 500 and fault.blame not in _SPARED
 
 

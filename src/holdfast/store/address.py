@@ -10,14 +10,13 @@ import os
 import re
 from dataclasses import dataclass
 
-from holdfast.base import MASK
+from holdfast.base import redacted_text
 from holdfast.store.statements import Engine
 
 DEFAULT_ADDRESS = "sqlite:///./holdfast-data/holdfast.db"
 ENVIRONMENT_VARIABLE = "HOLDFAST_DATABASE"
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
-_PASSWORD = re.compile(r"(?<=://)([^/@]*?):[^@]*@|(?<=password=)(?:'[^']*'|[^&\s]+)")
 
 
 class AddressInvalid(ValueError):
@@ -37,7 +36,8 @@ class Address:
     def __str__(self) -> str:
         if self.engine is Engine.SQLITE:
             return f"sqlite:///{self.target}"
-        return _masked(self.target if self.schema is None else _with_parameter(self.target, f"schema={self.schema}"))
+        target = self.target if self.schema is None else _with_parameter(self.target, f"schema={self.schema}")
+        return redacted_text(target)
 
     __repr__ = __str__
 
@@ -61,7 +61,7 @@ def read_address(url: str | None = None, *, schema: str | None = None) -> Addres
         return Address(Engine.SQLITE, ":memory:")
     if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
         return Address(Engine.SQLITE, url.removeprefix("sqlite:///"))
-    scheme = url.split("://", 1)[0] if "://" in url else _masked(url)
+    scheme = url.split("://", 1)[0] if "://" in url else redacted_text(url)
     raise AddressInvalid(
         f"{scheme!r} is no database address; write sqlite:///path/to/file.db or postgresql://user@host/database"
     )
@@ -96,7 +96,3 @@ def _checked_schema(schema: str | None) -> str | None:
             f"schema {schema!r}: write 1 to 63 lower-case letters, digits and underscores, not beginning with a digit"
         )
     return schema
-
-
-def _masked(text: str) -> str:
-    return _PASSWORD.sub(lambda found: f"{found[1]}:{MASK}@" if found[1] is not None else MASK, text)

@@ -8,8 +8,9 @@ app = Faulty(bank)                              # served: PUT /faults {"status":
 app.faults.switch(reset=True)                   # or from the same process
 ```
 
-Always true: only a client on this machine moves a switch, and nothing hangs for longer than `HANG_S_MAX`. The health
-check fails with everything else unless `"health": false` spares it. WebSockets are passed on untouched.
+Always true: only a client on this machine moves a switch, with a token where one is set, and nothing hangs for longer
+than `HANG_S_MAX`. The health check fails with everything else unless `"health": false` spares it. WebSockets are passed
+on untouched.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ import socket
 import struct
 from collections.abc import Callable
 from contextlib import suppress
-from ipaddress import ip_address
 from typing import Any
 
-from holdfast.base import CodecError, decode, encode, world
-from holdfast.catalog import CORE, DEFAULT_STATUSES, Dialect, Failure, Fault, render
-from holdfast.http.asgi import Application, Receive, Scope, Send, header
+from holdfast.base import CodecError, Secret, decode, encode, world
+from holdfast.catalog import CORE, HTTP_STATUSES, Dialect, Failure, Fault, render
+from holdfast.http.asgi import Application, Receive, Scope, Send
 from holdfast.http.faults import INVALID_JSON
+from holdfast.http.operator import bears
+from holdfast.http.this_machine import within_this_machine
 from holdfast.testing.faulty_switches import Faults, Switched
 
-__all__ = ["Faults", "Faulty", "Switched", "from_this_machine"]
+__all__ = ["Faults", "Faulty", "Switched"]
 
 BODY_BYTES_MAX = 4_096
 DRAINED_BYTES_MAX = 128 * 1_048_576
@@ -56,9 +58,11 @@ class Faulty:
         health_path: str = "/health",
         words: Words | None = None,
         garbage_type: str = "application/json",
+        token: Secret | None = None,
     ) -> None:
         """
         Args:
+            token: without it, no switch is shown or moved; None asks for none.
             words: how the service itself would answer a status; the catalog's words without it.
             garbage_type: the media type under which garbage is sent, so that it cannot be told from its header.
         """
@@ -68,6 +72,7 @@ class Faulty:
         self._health_path = health_path
         self._words = words or _catalog_words
         self._garbage_type = garbage_type
+        self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -109,8 +114,10 @@ class Faulty:
         return await _say(scope, send, status, b"" if status == 204 else encode(self.faults.told()).encode())
 
     async def _switched(self, scope: Scope, receive: Receive) -> int:
-        if not from_this_machine(scope):
+        if not within_this_machine(scope):
             raise CORE["FORBIDDEN"]()
+        if self._token is not None and not bears(scope, self._token):
+            raise CORE["UNAUTHORIZED"]()
         match scope["method"]:
             case "GET" | "HEAD":
                 return 200
@@ -121,25 +128,6 @@ class Faulty:
                 self.faults.switch(**_object(await read_body(receive, BODY_BYTES_MAX, kept=BODY_BYTES_MAX)))
                 return 200
         raise CORE["METHOD_NOT_ALLOWED"]()
-
-
-def from_this_machine(scope: Scope) -> bool:
-    """Whether the client is on loopback, and asked for loopback: a page in a browser can send the first alone."""
-    client = scope.get("client")
-    if client is None or not _is_loopback(client[0]):
-        return False
-    host = header(scope, "host")
-    name = host.partition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
-    return name in {"", "localhost"} or _is_loopback(name)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return bool((mapped or address).is_loopback)
 
 
 def _path_below_root(scope: Scope) -> str:
@@ -216,7 +204,7 @@ def _transport(receive: Any) -> Any:
 
 
 def _catalog_words(status: int) -> tuple[str, bytes]:
-    known = DEFAULT_STATUSES.exact.get(status) or DEFAULT_STATUSES.ranges[status // 100]
+    known = HTTP_STATUSES.exact.get(status) or HTTP_STATUSES.ranges[status // 100]
     fault = Fault(code=known.code, status=status, says=known.says, retry=known.retry, blame=known.blame)
     return "application/json", render(fault(), Dialect.NESTED).body
 

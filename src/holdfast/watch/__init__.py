@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from holdfast.watch.names import BY_NAME, METRICS, Kind, Metric
     from holdfast.watch.panels import SUBJECTS, Panel
     from holdfast.watch.promql_rules import rule_file
-    from holdfast.watch.redact import redacted, redacted_text
     from holdfast.watch.rules import Action, Rule
     from holdfast.watch.rules_builtin import RULES
     from holdfast.watch.rules_file import AlertPolicy, load_alerts
@@ -67,8 +66,6 @@ _HOMES = {
     "load_alerts": "rules_file",
     "log_events": "logs",
     "metrics_app": "exposition",
-    "redacted": "redact",
-    "redacted_text": "redact",
     "rule_file": "promql_rules",
     "start": "watching",
     "trace_events": "traces",
@@ -115,8 +112,6 @@ __all__ = [
     "load_alerts",
     "log_events",
     "metrics_app",
-    "redacted",
-    "redacted_text",
     "rule_file",
     "start",
     "trace_events",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from holdfast.base import is_asynchronous, now_us
-from holdfast.catalog import Catalog, Failure
+from holdfast.catalog import Catalog, Failure, Remote
 from holdfast.delivery.exchange import Outgoing, Reply, Send
 from holdfast.delivery.outcome import read_error, read_reply
 from holdfast.lifecycle import Snooze
@@ -144,6 +144,5 @@ def _look(tx: Tx, task: _Task) -> tuple[int | None, str | None]:
 def _harmless(failure: Failure, sink: Sink) -> Failure:
     """The same failure, without any text that could hold the sink's address: job, log and page show it."""
     says = f"{sink.name}: {scrubbed(failure.message, sink.secrets)}".replace("{", "(").replace("}", ")")
-    status = failure.details.get("upstream_status")
-    details = {"sink": sink.name} | ({} if status is None else {"upstream_status": status})
-    return Failure(failure.fault, says, details=details, retry_after_s=failure.retry_after_s)
+    remote = None if failure.remote is None else Remote(failure.remote.status)
+    return Failure(failure.fault, says, details={"sink": sink.name}, retry_after_s=failure.retry_after_s, remote=remote)

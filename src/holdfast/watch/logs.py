@@ -6,16 +6,14 @@ is neither read nor changed.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, TextIO
 
-from holdfast.base import Facts, bus, encode, now_us, utc_text
+from holdfast.base import Facts, bus, encode, now_us, one_line, redacted_facts, utc_text
 from holdfast.base.lazy import name_extra
 from holdfast.catalog import current_context
 from holdfast.catalog.fault import Severity
-from holdfast.watch.redact import redacted
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, Processor, WrappedLogger
@@ -29,7 +27,6 @@ WARNED = frozenset({
 })  # fmt: skip
 WRONG = frozenset({"job.failed", "worker.trouble", "alert.trouble"})
 _CONTEXT = ("request_id", "trace_id", "span_id")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def log_events(*, json: bool | None = None, stream: TextIO | None = None, level: str = "info") -> Callable[[], None]:
@@ -105,7 +102,7 @@ def _stamp(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
 
 def _unfold(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """The facts as fields of their own; none takes the place of what the line itself says."""
-    facts = redacted(event.pop("facts"))
+    facts = redacted_facts(event.pop("facts"))
     for name, value in facts.items():
         event[f"{name}_" if name in ("event", "level", "timestamp") else name] = value
     return event
@@ -113,10 +110,7 @@ def _unfold(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict
 
 def _one_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """What others wrote must neither begin a line nor speak to the terminal."""
-    for name, value in event.items():
-        if isinstance(value, str):
-            event[name] = _CONTROL.sub(lambda found: repr(found[0])[1:-1], value)
-    return event
+    return {one_line(name): one_line(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 def _line(event: MutableMapping[str, Any], **_unused: Any) -> str:

@@ -196,7 +196,7 @@ def _counts(job: Job, code: str) -> dict[str, int]:
 
 
 def _upstream_status(failure: Failure) -> int | None:
-    status = failure.details.get("upstream_status")
+    status = failure.details.get("upstream_status") if failure.remote is None else failure.remote.status
     return status if isinstance(status, int) and 100 <= status <= 999 else None
 
 

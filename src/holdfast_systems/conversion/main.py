@@ -65,7 +65,9 @@ def build(ground: Ground) -> System:
             Converter(artifacts, gateway, retry=settings.retry, bytes_max=settings.bytes_max),
             Upkeep(ground.store, artifacts, settings),
         ),
-        standins={"conversion-gateway": faults_door(place.address)} if ground.standins and place.own else {},
+        standins={"conversion-gateway": faults_door(place.address, place.token)}
+        if ground.standins and place.own
+        else {},
         checks={"gateway": Check(gateway.healthy, vital=False)},
         says=[f"{ground.address}/  upload PDFs and watch them"],
         start=place.start,

@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.base import Secret
+
 if TYPE_CHECKING:
     from holdfast_systems.conversion.gateway import Gateway
 
@@ -44,6 +46,11 @@ class Place:
             if self._gateway is None:
                 self._gateway = self._started()
             return self._gateway.address
+
+    def token(self) -> Secret:
+        """What the switches of our own gateway ask for."""
+        with self._lock:
+            return Secret("") if self._gateway is None else self._gateway.token
 
     def start(self) -> None:
         """Make sure that there is a gateway."""

@@ -19,6 +19,8 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from holdfast.base import CodecError, Json, Secret, decode, encode, now_us
+from holdfast.catalog import DEFAULT_STATUSES, Failure
+from holdfast.catalog.core import UPSTREAM_ERROR, UPSTREAM_REJECTED
 from holdfast.delivery import BodyHmac, Reply, new_event_id, read_reply
 from holdfast.guard import Link
 from holdfast.http import ANYWHERE, HttpClient, Timeouts
@@ -126,9 +128,17 @@ def _read(reply: HttpReply) -> Any:
     """
     failure = read_reply(Reply(reply.status, reply.headers, reply.body))
     if failure is not None:
-        raise failure
+        raise _translated(failure, reply.status)
     try:
         return decode(reply.body) if reply.body else None
     except CodecError:
         # The event has arrived, which is what counts: an engine may say so in plain words.
         return reply.body.decode("utf-8", "replace")
+
+
+def _translated(failure: Failure, status: int) -> Failure:
+    """The engine's refusal in words that the caller's own callers may read; what the engine said is its `remote`."""
+    fault = DEFAULT_STATUSES.fault(status)
+    if fault is None or fault.retryable != failure.retryable:
+        fault = UPSTREAM_ERROR if failure.retryable else UPSTREAM_REJECTED
+    return Failure(fault, retry_after_s=failure.retry_after_s, remote=failure.remote)

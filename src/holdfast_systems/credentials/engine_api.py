@@ -17,7 +17,7 @@ from holdfast.catalog import Dialect, Fault
 from holdfast.guard import Answer
 from holdfast.http import BodyRule, ClientGone, Edge
 from holdfast.http.asgi import Application, Receive, Scope, Send
-from holdfast.http.operator import OperatorOnly
+from holdfast.http.operator import OperatorAccess
 from holdfast.store import Tx
 from holdfast_systems.credentials import tables
 from holdfast_systems.credentials.engine import BYTES_MAX, Engine
@@ -63,10 +63,11 @@ def engine_application(engine: Engine, token: Secret) -> Application:
         await (pages if asked else api)(scope, receive, send)
 
     edge = Edge(
-        OperatorOnly(either, token, public=lambda scope: _is_public(scope, api), dialect=Dialect.FLAT),
+        either,
         catalog=CREDENTIALS,
         dialect=Dialect.FLAT,
         remap={"VALIDATION_ERROR": INVALID_PAYLOAD},
+        access=OperatorAccess(token, public=lambda scope: _is_public(scope, api)),
         body=lambda scope: SMALL if is_page(below(scope)) else RAW,
         on_failure=tell_refusal,
     )

@@ -13,7 +13,7 @@ from holdfast.catalog import Dialect
 from holdfast.delivery import EVENT_BYTES_MAX, Delivery, Endpoint, EndpointSettings
 from holdfast.http import BodyRule, Edge, Reach, checked
 from holdfast.http.asgi import Application, Scope, header
-from holdfast.http.operator import OperatorOnly
+from holdfast.http.operator import OperatorAccess
 from holdfast_systems.credentials import alerts
 from holdfast_systems.credentials.faults import CREDENTIALS, INVALID_PAYLOAD
 from holdfast_systems.credentials.platform import (
@@ -70,9 +70,13 @@ def platform_application(platform: Platform, token: Secret, reach: Reach) -> App
     _add_events(api, platform)
     _add_dead_letters(api, platform)
     _add_endpoints(api, platform, reach)
-    guarded = OperatorOnly(api, token, dialect=Dialect.FLAT)
     return Edge(
-        guarded, catalog=CREDENTIALS, dialect=Dialect.FLAT, remap={"VALIDATION_ERROR": INVALID_PAYLOAD}, body=_body
+        api,
+        catalog=CREDENTIALS,
+        dialect=Dialect.FLAT,
+        remap={"VALIDATION_ERROR": INVALID_PAYLOAD},
+        access=OperatorAccess(token),
+        body=_body,
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.base import redacted_text
 from holdfast.base.formatting import age
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import Column, act, aside, badge, choice, facts, field, hidden, moment, notice, panel, table
-from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element
 from holdfast.store import Tx
@@ -50,7 +50,7 @@ def page(desk: Desk, visit: Visit) -> Page:
 def _breaker(one: BreakerStatus, events: list[dict[str, Any]], now_us: int) -> Markup:
     is_open = one.state != "closed"
     rows = [
-        [moment(event["at_us"], now_us), event["verb"].replace("_", " "), said(event["reason"], 200)]
+        [moment(event["at_us"], now_us), event["verb"].replace("_", " "), redacted_text(event["reason"], 200)]
         for event in events
     ]
     return panel(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from holdfast.base import redacted_text
 from holdfast.base.formatting import count, plural
 from holdfast.console.charts import sparkline
 from holdfast.console.filters import Filter, filter_form, filter_of
@@ -12,7 +13,6 @@ from holdfast.console.listing import read_place
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.pages.dead_work import FILTERS
 from holdfast.console.parts import Column, code_link, link, moment, notice, pager, table
-from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element, joined
 from holdfast.store import Tx
@@ -85,7 +85,7 @@ def _ways(visit: Visit, chosen: dict[str, str]) -> Markup:
 def _technical(group: Group) -> list[Markup]:
     if group.technical in {"", group.message}:
         return []
-    return [element("span", said(group.technical, MESSAGE_CHARS_MAX), class_="technical")]
+    return [element("span", redacted_text(group.technical, MESSAGE_CHARS_MAX), class_="technical")]
 
 
 def _row(visit: Visit, group: Group, now_us: int, *, partly: bool) -> list[str]:
@@ -93,7 +93,7 @@ def _row(visit: Visit, group: Group, now_us: int, *, partly: bool) -> list[str]:
     chosen = {**_asked(visit), "fingerprint": group.fingerprint}
     what = joined(
         code_link(visit, group.code),
-        element("span", said(group.message, MESSAGE_CHARS_MAX), class_="message"),
+        element("span", redacted_text(group.message, MESSAGE_CHARS_MAX), class_="message"),
         *_technical(group),
     )
     label = f"{sum(group.slices)} in the last day"

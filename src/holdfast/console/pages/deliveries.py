@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.base import encode
+from holdfast.base import encode, redacted_text
 from holdfast.base.formatting import age
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.console.filters import STATES, filter_form, time_of
 from holdfast.console.listing import PAGE_ROWS, Place, read_place
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import Column, badge, code_link, link, moment, notice, pager, table
-from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element, joined
 from holdfast.store import Tx
@@ -103,7 +102,7 @@ def _row(visit: Visit, one: dict[str, Any], now_us: int) -> list[str]:
 def _then(visit: Visit, one: dict[str, Any], now_us: int) -> Markup:
     match one["state"]:
         case "failed":
-            message = element("span", said(one["error_message"], MESSAGE_CHARS_MAX), class_="message")
+            message = element("span", redacted_text(one["error_message"], MESSAGE_CHARS_MAX), class_="message")
             return joined(code_link(visit, one["error_code"]), " ", message)
         case "queued":
             return joined(f"due {age(one['due_us'], now_us)}" if one["lane"] == "waiting" else "ready")

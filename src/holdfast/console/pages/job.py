@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.base import redacted_json, redacted_text
 from holdfast.base.formatting import span_us
 from holdfast.catalog.durable import JOB_NOT_FOUND
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import act, aside, badge, code_link, facts, field, link, moment, notice, panel
-from holdfast.console.redacted import said, shown
 from holdfast.console.timeline import timeline
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element, joined
@@ -72,7 +72,7 @@ def _facts(visit: Visit, job: dict[str, Any], now_us: int) -> Markup:
         [
             ("State", joined(badge(job["state"]), stopping)),
             ("Code", code_link(visit, job["error_code"])),
-            ("What the person reads", said(job["error_message"], TEXT_CHARS_MAX)),
+            ("What the person reads", redacted_text(job["error_message"], TEXT_CHARS_MAX)),
             ("In the log", _technical(job)),
             ("Group", _group(visit, job)),
             ("Kind", link(visit.to("jobs", kind=job["kind"]), job["kind"])),
@@ -97,7 +97,7 @@ def _facts(visit: Visit, job: dict[str, Any], now_us: int) -> Markup:
 
 def _technical(job: dict[str, Any]) -> str:
     technical = job["error_technical"] or ""
-    return "" if technical == job["error_message"] else said(technical, TEXT_CHARS_MAX)
+    return "" if technical == job["error_message"] else redacted_text(technical, TEXT_CHARS_MAX)
 
 
 def _group(visit: Visit, job: dict[str, Any]) -> Markup:
@@ -127,7 +127,7 @@ def _delivery(visit: Visit, delivery: dict[str, Any], now_us: int) -> Markup:
                 ("Type", delivery["type"] or ""),
                 ("Published", moment(delivery["created_us"], now_us)),
                 ("Endpoint", link(visit.to("deliveries", endpoint=endpoint), element("code", endpoint))),
-                ("Address", said(delivery["url"], TEXT_CHARS_MAX)),
+                ("Address", redacted_text(delivery["url"], TEXT_CHARS_MAX)),
                 ("Endpoint disabled", delivery["disabled_reason"] or ""),
             ]
         ),
@@ -160,11 +160,14 @@ def _contents(job: dict[str, Any]) -> list[Markup]:
 def _body(stored: str | None) -> list[Markup]:
     if stored is None:
         return []
-    return [element("h3", "Body"), element("pre", element("code", shown(stored)), tabindex="0", aria_label="Body")]
+    return [
+        element("h3", "Body"),
+        element("pre", element("code", redacted_json(stored)), tabindex="0", aria_label="Body"),
+    ]
 
 
 def _json(title: str, stored: str | None) -> list[Markup]:
     if stored is None:
         return []
-    text = element("pre", element("code", shown(stored)), tabindex="0", aria_label=title)
+    text = element("pre", element("code", redacted_json(stored)), tabindex="0", aria_label=title)
     return [panel(title, text, note="Secrets are masked.")]

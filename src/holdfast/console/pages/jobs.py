@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.base import redacted_text
 from holdfast.base.formatting import age, cut
 from holdfast.console.filters import Filter, filter_form, filter_of
 from holdfast.console.listing import SCAN_ROWS_MAX, Listing, listed
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import Column, badge, code_link, link, moment, notice, pager, table
-from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element, joined
 from holdfast.store import Tx
@@ -85,7 +85,7 @@ def _then(visit: Visit, job: dict[str, Any], now_us: int) -> Markup:
     """What became of it, or what it waits for."""
     match job["state"]:
         case "failed":
-            message = element("span", said(job["error_message"], MESSAGE_CHARS_MAX), class_="message")
+            message = element("span", redacted_text(job["error_message"], MESSAGE_CHARS_MAX), class_="message")
             return joined(code_link(visit, job["error_code"]), " ", message)
         case "queued":
             due = f"due {age(job['due_us'], now_us)}" if job["lane"] == "waiting" else "ready"

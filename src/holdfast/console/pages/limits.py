@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from holdfast.base import limits as bounds
+from holdfast.base import redacted_text
 from holdfast.base.formatting import SECOND_US, span
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import Column, panel, table
-from holdfast.console.redacted import said
 from holdfast.console.visit import Visit
 from holdfast.http.markup import element
 from holdfast.store import Row, Tx
@@ -25,7 +25,7 @@ def page(desk: Desk, visit: Visit) -> Page:  # noqa: ARG001 - as every page
         return tx.now_us(), tx.rows("console.limits", count=ROWS_MAX)
 
     now_us, used = desk.store.atomic(read, write=False)
-    rows = [[rule, said(subject, 120), span((tat_us - now_us) / SECOND_US)] for rule, subject, tat_us in used]
+    rows = [[rule, redacted_text(subject, 120), span((tat_us - now_us) / SECOND_US)] for rule, subject, tat_us in used]
     named = [
         [element("code", name), f"{value:,.12g}", element("code", f"HOLDFAST_LIMIT_{name.upper()}")]
         for name, value in asdict(bounds()).items()

@@ -11,22 +11,25 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import uvicorn
 
+from holdfast.base import Secret, world
 from holdfast.catalog import Failure
 from holdfast.testing.ports import listening_socket
 from holdfast_systems.conversion.gateway.app import Desk, gateway_app
 from holdfast_systems.conversion.gateway.limits import GatewayLimits
 from holdfast_systems.conversion.gateway.pool import Pool
 
+TOKEN_VARIABLE = "HOLDFAST_GATEWAY_TOKEN"  # noqa: S105 - the name of a variable
 ANNOUNCED = "The conversion gateway is running at "
 KEEP_ALIVE_S = 75
 """Longer than clients keep a connection that they do not use: none is closed as its next request comes."""
+TOKEN_BYTES = 24
 STOP_S_MAX = 2
 """Requests that are not done so long after the signal are cut off; their clients try again."""
 
@@ -47,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with TemporaryDirectory(prefix="gateway-", dir=chosen.folder) as folder, listener:
         desk = Desk(pool, Path(folder), limits)
         config = uvicorn.Config(
-            gateway_app(desk, limits, faults=chosen.faults),
+            gateway_app(desk, limits, faults=_switches(os.environ) if chosen.faults else None),
             log_level="warning",
             access_log=False,
             server_header=False,
@@ -75,11 +78,22 @@ def _options() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(prog="python -m holdfast_systems.conversion.gateway", description=main.__doc__)
     options.add_argument("--port", type=int, default=0, help="on loopback; 0 takes any free one")
     options.add_argument("--folder", type=Path, help="for files that last as long as a request")
-    options.add_argument("--faults", action="store_true", help="let faults be switched at /faults")
+    options.add_argument(
+        "--faults", action="store_true", help=f"let faults be switched at /faults, with the token in {TOKEN_VARIABLE}"
+    )
     options.add_argument("--with-parent", action="store_true", help="end when standard input ends")
     for part in fields(GatewayLimits):
         options.add_argument(f"--{part.name.replace('_', '-')}", type=int, default=part.default, help="a limit")
     return options
+
+
+def _switches(environment: Mapping[str, str]) -> Secret:
+    """The token that `/faults` asks for: the one given, or a new one that is printed."""
+    given = environment.get(TOKEN_VARIABLE, "")
+    token = Secret(given or world().token_bytes(TOKEN_BYTES).hex())
+    if not given:
+        print(f"The token of /faults is {token.reveal()}", file=sys.stderr)  # noqa: T201 - a command line
+    return token
 
 
 def _stop_on_signals(server: uvicorn.Server) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Event
 from urllib.parse import parse_qs
 
-from holdfast.base import encode, new_id
+from holdfast.base import Secret, encode, new_id
 from holdfast.catalog import CORE, DEFAULT_CLASSIFIER, Failure
 from holdfast.http import BodyRule, ClientGone, Edge
 from holdfast.http.asgi import Application, Receive, Scope, Send, header
@@ -165,11 +165,11 @@ class Desk:
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
 
-def gateway_app(desk: Desk, limits: GatewayLimits, *, faults: bool) -> Application:
-    """The whole application; with `faults`, they can be switched."""
+def gateway_app(desk: Desk, limits: GatewayLimits, *, faults: Secret | None) -> Application:
+    """The whole application; with the token `faults`, whoever brings it can switch faults."""
     rule = BodyRule(bytes_max=limits.bytes_max + UNREAD_BYTES_MAX, wait_s=BODY_WAIT_S, json_checked=False)
     edge = Edge(desk, catalog=GATEWAY_FAULTS, classifier=DEFAULT_CLASSIFIER, body=rule)
-    return Faulty(edge, garbage_type="application/xml") if faults else edge
+    return edge if faults is None else Faulty(edge, garbage_type="application/xml", token=faults)
 
 
 def _refusal(scope: Scope) -> Failure | None:

@@ -15,8 +15,8 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Self
 
-from holdfast.base import monotonic_s
-from holdfast_systems.conversion.gateway.__main__ import ANNOUNCED
+from holdfast.base import Secret, monotonic_s, world
+from holdfast_systems.conversion.gateway.__main__ import ANNOUNCED, TOKEN_BYTES, TOKEN_VARIABLE
 from holdfast_systems.conversion.gateway.converter import quiet_environment
 from holdfast_systems.conversion.gateway.limits import MEBIBYTE, GatewayLimits
 
@@ -42,6 +42,8 @@ class Gateway:
         """Its log, and files that last as long as a request."""
         self._limits = limits
         self._faults = faults
+        self.token = Secret(world().token_bytes(TOKEN_BYTES).hex())
+        """What its `/faults` asks for."""
         self._port = port
         self._stopping = Event()
         self._lock = Lock()
@@ -129,7 +131,8 @@ class Gateway:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=quiet_environment(os.environ),
+                # Not an argument: every user of the machine can read those.
+                env={**quiet_environment(os.environ), TOKEN_VARIABLE: self.token.reveal()},
                 start_new_session=True,  # Ctrl-C is for the program around it, which then stops the gateway
             )
         port = _announced_port(process)
@@ -168,7 +171,7 @@ def start_gateway(folder: Path, *, limits: GatewayLimits | None = None, faults: 
 
     Args:
         folder: for its log and for files that last as long as a request; nobody else may use it.
-        faults: whether `PUT {address}/faults` switches faults on.
+        faults: whether `PUT {address}/faults` with the gateway's `token` switches faults on.
         port: 0 takes any free one.
 
     Raises:

@@ -26,6 +26,7 @@ def gateway_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatewa
 @pytest.fixture(scope="session")
 def switchboard(gateway_process: Gateway) -> Iterator[httpx.Client]:
     with client(gateway_process.address) as http:
+        http.headers["Authorization"] = f"Bearer {gateway_process.token.reveal()}"
         yield http
 
 

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from holdfast.base import Secret
-from holdfast.catalog import Failure
+from holdfast.catalog import Failure, Remote
 from holdfast.guard import stamp_of
 from holdfast.testing import instant
 from holdfast_systems.credentials.client import Sender
@@ -41,8 +41,8 @@ def test_it_does_not_retry_on_400(receiver: Receiver, sender: Sender) -> None:
     with instant() as time, pytest.raises(Failure) as caught:
         sender.send(created())
     assert (len(receiver.got), time.waits_s) == (1, [])
-    assert caught.value.details["upstream_status"] == 400
-    assert "INVALID_PAYLOAD" in caught.value.message
+    assert (caught.value.code, caught.value.remote) == ("UPSTREAM_REJECTED", Remote(400, "INVALID_PAYLOAD", "x"))
+    assert "INVALID_PAYLOAD" not in caught.value.message
 
 
 @pytest.mark.parametrize(("headers", "waited_s"), [({"Retry-After": "2"}, 2.0), ({}, 60.0)])

@@ -72,6 +72,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 @pytest.fixture
 def client(gateway: Gateway) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=gateway.address, timeout=90) as opened:
+    headers = {"Authorization": f"Bearer {gateway.token.reveal()}"}
+    with httpx.Client(base_url=gateway.address, timeout=90, headers=headers) as opened:
         yield opened
         opened.delete("/faults")

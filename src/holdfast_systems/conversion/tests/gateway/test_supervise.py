@@ -34,10 +34,14 @@ def alive(pid: int) -> bool:
         return False
 
 
+def bearer(gateway: Gateway) -> dict[str, str]:
+    return {"Authorization": f"Bearer {gateway.token.reveal()}"}
+
+
 def test_a_gateway_that_was_killed_comes_back_at_its_address(tmp_path: Path) -> None:
     with start_gateway(tmp_path, limits=SMALL, faults=True) as gateway:
         address, pid, offspring = gateway.address, gateway.pid, children(gateway.pid)
-        httpx.put(f"{address}/faults", json={"status": 500}, timeout=PATIENCE_S)
+        httpx.put(f"{address}/faults", json={"status": 500}, headers=bearer(gateway), timeout=PATIENCE_S)
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: gateway.restarts == 1 and answers(gateway), within_s=60, what="it is back")
         assert gateway.address == address
@@ -110,7 +114,7 @@ def test_it_runs_alone_from_the_command_line_and_ends_in_order(tmp_path: Path) -
 
 
 async def test_the_switches_can_be_reached_by_another_door(gateway: Gateway) -> None:
-    transport = httpx.ASGITransport(faults_door(lambda: gateway.address))
+    transport = httpx.ASGITransport(faults_door(lambda: gateway.address, lambda: gateway.token))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as door:
         assert (await door.put("/faults", json={"status": 503, "times": 2})).status_code == 200
         assert (await door.get("/faults")).json() == {"status": 503, "times": 2}
@@ -121,8 +125,19 @@ async def test_the_switches_can_be_reached_by_another_door(gateway: Gateway) -> 
 
 
 async def test_the_other_door_is_for_this_machine_only(gateway: Gateway) -> None:
-    transport = httpx.ASGITransport(faults_door(lambda: gateway.address), client=("10.0.0.7", 1))
+    transport = httpx.ASGITransport(faults_door(lambda: gateway.address, lambda: gateway.token), client=("10.0.0.7", 1))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as door:
         assert (await door.put("/faults", json={"status": 503})).status_code == 403
     async with httpx.AsyncClient(base_url=gateway.address, timeout=PATIENCE_S) as client:
-        assert (await client.get("/faults")).json() == {}
+        assert (await client.get("/faults", headers=bearer(gateway))).json() == {}
+
+
+@pytest.mark.parametrize("authorization", ["", "Bearer wrong", "Bearer"])
+def test_the_switches_of_the_gateway_ask_for_its_token(gateway: Gateway, authorization: str) -> None:
+    headers = {"Authorization": authorization} if authorization else {}
+    for method in ("GET", "PUT", "DELETE"):
+        reply = httpx.request(
+            method, f"{gateway.address}/faults", json={"status": 500}, headers=headers, timeout=PATIENCE_S
+        )
+        assert (reply.status_code, reply.json()["error"]["code"]) == (401, "UNAUTHORIZED")
+    assert httpx.get(f"{gateway.address}/health", timeout=PATIENCE_S).status_code == 200
