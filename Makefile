@@ -21,7 +21,7 @@ export PIP_BUILD_CONSTRAINT = constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test browser bench lint format constraints clean
+.PHONY: help run test programs bench lint format constraints clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -31,19 +31,27 @@ help: ## Show this list
 run: $(VENV)/.stamp ## Start everything that exists so far and print its addresses
 	@$(VENV)/bin/holdfast serve $(ARGS)
 
-test: $(VENV)/.stamp browser ## Run the whole test suite
+test: $(VENV)/.stamp programs ## Run the whole test suite
 	@TMPDIR="$(TEST_FOLDER)" $(VENV)/bin/python -m pytest -n $(WORKERS) --reruns $(RERUNS) $(ARGS)
 
-# Pages are clicked through in the system's Chromium. Where it is missing and may be installed, it is.
-browser:
-	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
-	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  echo 'Installing Chromium for the browser tests …'; \
+# Programs that come with the system: a browser for the pages, a pooler and Prometheus for what runs beside the service.
+# Where one is missing and may be installed, it is; else the tests that need it are skipped, and say so.
+PROGRAMS := chromium:chromium pgbouncer:pgbouncer promtool:prometheus
+
+programs:
+	@PATH="$$PATH:/usr/sbin"; missing=''; \
+	for pair in $(PROGRAMS); do \
+	  command -v $${pair%%:*} >/dev/null || missing="$$missing $${pair##*:}"; \
+	done; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing$$missing for the tests …"; \
 	  export DEBIAN_FRONTEND=noninteractive; \
-	  timeout 240 sh -c 'apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium' >/dev/null 2>&1; \
+	  timeout 300 sh -c "apt-get update -qq && apt-get install -y -qq --no-install-recommends$$missing" >/dev/null 2>&1; \
 	fi; \
-	command -v chromium >/dev/null \
-	  || echo 'NO CHROMIUM here, and none could be installed: the browser tests are SKIPPED.' >&2
+	for pair in $(PROGRAMS); do \
+	  command -v $${pair%%:*} >/dev/null \
+	    || echo "NO $${pair##*:} here, and it could not be installed: the tests that need it are SKIPPED." >&2; \
+	done
 
 bench: $(VENV_BENCH)/.stamp ## Measure Holdfast beside its peers, in one table with ratios
 	@$(VENV_BENCH)/bin/python -m bench $(ARGS)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from holdfast.store import Store
+from holdfast.testing.pgbouncer import PgBouncer, PgBouncerMissing
 from holdfast.testing.postgres import PostgresAddress
 
 pytest_plugins = ("holdfast.testing.pytest_postgres", "holdfast.testing.pytest_s3")
@@ -27,8 +28,21 @@ RERUNS_MAX = 3
 """More tests than that do not fail by chance in one run."""
 
 ENGINES = ("sqlite", "postgresql")
+POOLED = ("/tests/crash/", "/tests/store/test_store.py", "/tests/store/test_transactions.py", "/tests/worker/")
+NOT_POOLED = ("test_wake.py",)
+"""Tests that also run through a pooler: what the durable core promises. Behind one, workers do not listen."""
 TEMPLATE = "holdfast_template"
 MIGRATIONS = "holdfast_migration"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    chosen = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "database_url" in metafunc.fixturenames and "database_url" not in chosen:
+        path = metafunc.definition.path.as_posix()
+        engines = (
+            (*ENGINES, "pooled") if any(part in path for part in POOLED) and not path.endswith(NOT_POOLED) else ENGINES
+        )
+        metafunc.parametrize("database_url", engines, indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -97,9 +111,23 @@ def emptied_dsn(recycled_dsn: str) -> Iterator[str]:
         connection.execute(f"TRUNCATE {', '.join(sorted(before))} RESTART IDENTITY")
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(scope="session")
+def pooler(postgres_server: PostgresAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PgBouncer]:
+    """PgBouncer before the server of the run, in transaction mode."""
+    try:
+        started = PgBouncer(postgres_server, tmp_path_factory.mktemp("pooler"))
+    except PgBouncerMissing as missing:
+        pytest.skip(f"NOT TRIED THROUGH A POOLER: {missing}")
+    with started:
+        yield started
+
+
+@pytest.fixture
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a fresh database with our schema, on each engine in turn."""
+    if request.param == "pooled":
+        pooler: PgBouncer = request.getfixturevalue("pooler")
+        return pooler.dsn(request.getfixturevalue("emptied_dsn"))
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path / 'holdfast.db'}"
         store = Store.open(url)

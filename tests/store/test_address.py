@@ -9,8 +9,6 @@ import pytest
 from holdfast.store import AddressInvalid, Engine, Store, read_address
 from holdfast.store.address import DEFAULT_ADDRESS, ENVIRONMENT_VARIABLE
 
-READ_WRITE = "target_session_attrs=read-write"
-
 
 @pytest.mark.parametrize(
     ("url", "engine", "target"),
@@ -21,9 +19,8 @@ READ_WRITE = "target_session_attrs=read-write"
         ("sqlite:///:memory:", Engine.SQLITE, ":memory:"),
         ("postgresql://u@h/d", Engine.POSTGRESQL, "postgresql://u@h/d"),
         ("postgres://u@h/d", Engine.POSTGRESQL, "postgres://u@h/d"),
-        ("postgresql://u@h1,h2/d", Engine.POSTGRESQL, f"postgresql://u@h1,h2/d?{READ_WRITE}"),
-        ("postgresql://h1:1,h2:2/d?a=b", Engine.POSTGRESQL, f"postgresql://h1:1,h2:2/d?a=b&{READ_WRITE}"),
-        ("postgresql:///d?host=h1,h2", Engine.POSTGRESQL, f"postgresql:///d?host=h1,h2&{READ_WRITE}"),
+        ("postgresql://h1:1,h2:2/d?a=b", Engine.POSTGRESQL, "postgresql://h1:1,h2:2/d?a=b"),
+        ("postgresql://u@h/d?pooled=1&a=b&schema=s", Engine.POSTGRESQL, "postgresql://u@h/d?a=b"),
         ("postgresql://h/d?options=a,b", Engine.POSTGRESQL, "postgresql://h/d?options=a,b"),
         ("postgresql://u:a,b@h/d", Engine.POSTGRESQL, "postgresql://u:a,b@h/d"),
         (
@@ -87,3 +84,15 @@ def test_the_folder_of_the_file_is_made(tmp_path: Path) -> None:
     store.migrate()
     store.close()
     assert (tmp_path / "some" / "where" / "holdfast.db").exists()
+
+
+@pytest.mark.parametrize(("said", "pooled"), [("", None), ("?pooled=1", True), ("?a=b&pooled=false", False)])
+def test_an_address_may_say_whether_a_pooler_answers(said: str, pooled: bool | None) -> None:
+    address = read_address(f"postgresql://u@h/d{said}")
+    assert address.pooled is pooled
+    assert read_address(str(address)) == address
+
+
+def test_anything_else_that_is_said_of_a_pooler_is_refused() -> None:
+    with pytest.raises(AddressInvalid, match="pooled=1"):
+        read_address("postgresql://u@h/d?pooled=perhaps")

@@ -53,6 +53,10 @@ def test_a_server_that_is_away_is_told_once(nobodys_url: str) -> None:
 
 def test_who_configured_logging_still_hears_each_try(nobodys_url: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, nobodys_url, "log"], capture_output=True, text=True, timeout=110, check=True
+        [sys.executable, "-c", PROGRAM, f"{nobodys_url}?pooled=0", "log"],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=True,
     )
     assert "WARNING:psycopg.pool:error connecting in 'pool-1'" in ended.stderr

@@ -1,7 +1,7 @@
 """Where the store is: `sqlite:///path` (or `sqlite://` in memory) and `postgresql://…`.
 
-A PostgreSQL address may name the schema for our tables: `postgresql://app@db/shop?schema=holdfast`. Everything else
-after the question mark is for the driver, `options` included.
+A PostgreSQL address may name the schema for our tables, `postgresql://app@db/shop?schema=holdfast`, and say that a
+connection pooler answers there, `?pooled=1`. Everything else after the question mark is for the driver.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ class Address:
     """A path (or `:memory:`) for SQLite, a connection string for PostgreSQL."""
     schema: str | None = None
     """The PostgreSQL schema of our tables; None leaves it to the connection's search path."""
+    pooled: bool | None = None
+    """Whether a pooler such as PgBouncer answers, which keeps no session; None finds it out."""
 
     def __str__(self) -> str:
         if self.engine is Engine.SQLITE:
             return f"sqlite:///{self.target}"
-        target = self.target if self.schema is None else _with_parameter(self.target, f"schema={self.schema}")
-        return redacted_text(target)
+        own = [] if self.schema is None else [f"schema={self.schema}"]
+        own += [] if self.pooled is None else [f"pooled={self.pooled:d}"]
+        return redacted_text(_with_parameters(self.target, own))
 
     __repr__ = __str__
 
@@ -53,8 +56,8 @@ def read_address(url: str | None = None, *, schema: str | None = None) -> Addres
     """
     url = url or os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_ADDRESS
     if url.startswith(("postgresql://", "postgres://")):
-        url, named = _without_schema(url)
-        return Address(Engine.POSTGRESQL, _to_primary(url), _checked_schema(schema or named))
+        url, own = _without(url, "schema", "pooled")
+        return Address(Engine.POSTGRESQL, url, _checked_schema(schema or own.get("schema")), _pooled(own.get("pooled")))
     if schema is not None:
         raise AddressInvalid("schema: only PostgreSQL has schemas; leave it out, or use a postgresql:// address")
     if url in {"sqlite://", "sqlite:///:memory:"}:
@@ -67,27 +70,25 @@ def read_address(url: str | None = None, *, schema: str | None = None) -> Addres
     )
 
 
-def _to_primary(url: str) -> str:
-    # With several hosts only the one that takes writes will do, also after a failover.
-    place, _, query = url.split("://", 1)[1].partition("?")
-    hosts = place.split("/", 1)[0].rsplit("@", 1)[-1]
-    several = "," in hosts or any("," in part for part in query.split("&") if part.startswith(("host=", "hostaddr=")))
-    if not several or "target_session_attrs" in query:
-        return url
-    return _with_parameter(url, "target_session_attrs=read-write")
-
-
-def _with_parameter(url: str, parameter: str) -> str:
+def _with_parameters(url: str, parameters: list[str]) -> str:
     place, _, query = url.partition("?")
-    return f"{place}?{query}&{parameter}" if query else f"{place}?{parameter}"
+    joined = "&".join([*([query] if query else []), *parameters])
+    return f"{place}?{joined}" if joined else place
 
 
-def _without_schema(url: str) -> tuple[str, str | None]:
+def _without(url: str, *names: str) -> tuple[str, dict[str, str]]:
+    """The address without these parameters, and what they said."""
     place, _, query = url.partition("?")
-    parameters = query.split("&") if query else []
-    named = [part.removeprefix("schema=") for part in parameters if part.startswith("schema=")]
-    rest = "&".join(part for part in parameters if not part.startswith("schema="))
-    return (f"{place}?{rest}" if rest else place), (named[-1] if named else None)
+    parameters = [part.partition("=") for part in query.split("&") if part]
+    rest = [f"{name}{equals}{value}" for name, equals, value in parameters if name not in names]
+    return _with_parameters(place, rest), {name: value for name, _, value in parameters if name in names}
+
+
+def _pooled(said: str | None) -> bool | None:
+    known = {None: None, "1": True, "true": True, "0": False, "false": False}
+    if said not in known:
+        raise AddressInvalid(f"pooled={said}: write pooled=1 where a pooler answers, pooled=0 where none does")
+    return known[said]
 
 
 def _checked_schema(schema: str | None) -> str | None:

@@ -1,7 +1,7 @@
 """PostgreSQL: pooled connections in autocommit mode, transactions begun and ended by hand.
 
 `synchronous_commit` is on: an acknowledgement means on disk. Connections that fail are thrown away and made anew;
-with several hosts in the address the one that takes writes is found again after a failover.
+after a failover the server that takes writes is found again. Behind a pooler, nothing is kept in a session.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from holdfast.base import monotonic_s
 from holdfast.base.lazy import name_extra
 from holdfast.store.database import CommitUnknown, Cursor, Execute, Follow
+from holdfast.store.pooler import beginning, is_pooled, refuses_settings
 from holdfast.store.shortcut import Shortcuts
 from holdfast.store.statements import Engine
 
@@ -55,6 +56,8 @@ DEFAULTS: dict[str, str | int] = {
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
+    # Also behind one address: after a failover a standby may answer there.
+    "target_session_attrs": "read-write",
 }
 """How connections are made where the address does not say otherwise."""
 
@@ -67,8 +70,9 @@ class PostgresqlDatabase:
     _spares: list[Connection[tuple[Any, ...]]]
     _trusted: WeakKeyDictionary[Connection[tuple[Any, ...]], int]
 
-    def __init__(self, target: str, *, pool_max: int = POOL_MAX) -> None:
+    def __init__(self, target: str, *, pool_max: int = POOL_MAX, pooled: bool | None = None) -> None:
         self.target = target
+        self._pooled = pooled
         self._pool_max = pool_max
         self._closed = False
         self._inherited: list[object] = []
@@ -77,7 +81,8 @@ class PostgresqlDatabase:
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Execute]:
         with self._connected() as connection:
-            _run(connection, "BEGIN" if write else "BEGIN READ ONLY")
+            begin = "BEGIN" if write else "BEGIN READ ONLY"
+            _run(connection, beginning(begin, SETTINGS) if self._pooled else begin)
             try:
                 yield _Executor(connection)
             except BaseException:
@@ -87,10 +92,19 @@ class PostgresqlDatabase:
 
     @contextmanager
     def single(self) -> Iterator[Execute]:
+        if self.pooled:
+            # Its settings need a transaction around it.
+            with self.transaction(write=True) as execute:
+                yield execute
+            return
         with self._connected() as connection:
             yield partial(self._run_alone, connection)
 
     def put(self, text: str, parameters: Mapping[str, Any], then: Follow | None = None) -> bool:
+        if self.pooled:
+            with self.transaction(write=True) as execute:
+                execute(text, parameters)
+            return False
         pool = self._open()
         connection = self._sound(pool)
         try:
@@ -120,7 +134,31 @@ class PostgresqlDatabase:
         """A connection of its own, for listening; the caller closes it."""
         import psycopg
 
-        return psycopg.connect(self.target, autocommit=True, **_keywords(self.target))
+        pooled = bool(self._pooled)
+        try:
+            return psycopg.connect(self.target, autocommit=True, **_keywords(self.target, pooled=pooled))
+        except psycopg.OperationalError as error:
+            if pooled or not refuses_settings(error):
+                raise
+            self._pooled = True
+            return psycopg.connect(self.target, autocommit=True, **_keywords(self.target, pooled=True))
+
+    @property
+    def pooled(self) -> bool:
+        """Whether a pooler answers, which keeps nothing in a session; found out with a first connection.
+
+        Raises:
+            psycopg.OperationalError: there is no connection.
+        """
+        if self._pooled is None:
+            with self.connect() as connection:
+                found = is_pooled(connection)
+            if found:
+                import logging
+
+                logging.getLogger("holdfast.store").info("a connection pooler answers: sessions are not used")
+            self._pooled = found
+        return self._pooled
 
     def close(self) -> None:
         with self._opening:
@@ -215,7 +253,7 @@ class PostgresqlDatabase:
         self,
     ) -> tuple[ConnectionPool[Connection[tuple[Any, ...]]] | None, Connection[tuple[Any, ...]] | None]:
         """A connection that can be had without waiting and is known to be sound, if there is one."""
-        if self._process != os.getpid() or os.name == "nt":  # there, the usual loop cannot watch a socket
+        if self._pooled or self._process != os.getpid() or os.name == "nt":  # there, no loop watches sockets
             return None, None
         with self._opening:
             sound = self._spares and (not self._losses or self._trusted.get(self._spares[-1]) == self._losses)
@@ -250,6 +288,7 @@ class PostgresqlDatabase:
             name_extra(missing)
             raise
         _quiet_pool()
+        pooled = self.pooled
         with self._opening:
             if self._closed:
                 raise PoolClosed("the store is closed")
@@ -257,7 +296,7 @@ class PostgresqlDatabase:
                 self._pool = ConnectionPool(
                     self.target,
                     connection_class=Connection[tuple[Any, ...]],
-                    kwargs={"autocommit": True, **_keywords(self.target)},
+                    kwargs={"autocommit": True, **_keywords(self.target, pooled=pooled)},
                     min_size=1,
                     max_size=self._pool_max,
                     timeout=WAIT_S,
@@ -300,17 +339,17 @@ def _quiet_pool() -> None:
         pool.addHandler(logging.NullHandler())
 
 
-def _keywords(target: str) -> dict[str, Any]:
+def _keywords(target: str, *, pooled: bool) -> dict[str, Any]:
     """What every connection is opened with. What the address says itself is kept, except for what durability needs."""
     from psycopg.conninfo import conninfo_to_dict
 
     chosen = conninfo_to_dict(target)
-    theirs = str(chosen.pop("options", None) or os.environ.get("PGOPTIONS", ""))
+    keywords = {name: value for name, value in DEFAULTS.items() if name not in chosen}
+    if pooled:
+        return {**keywords, "client_encoding": "utf8", "prepare_threshold": None}
+    theirs = str(chosen.get("options") or os.environ.get("PGOPTIONS", ""))
     options = " ".join([theirs, *(f"-c {name}={value}" for name, value in SETTINGS.items())]).strip()
-    chosen.pop("client_encoding", None)
-    return {"options": options, "client_encoding": "utf8"} | {
-        name: value for name, value in DEFAULTS.items() if name not in chosen
-    }
+    return {**keywords, "client_encoding": "utf8", "options": options}
 
 
 def _run(connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any] | None = None) -> Cursor:

@@ -62,7 +62,8 @@ class Store:
             return cls(address, SqliteDatabase(address.target), database_clock=database_clock)
         from holdfast.store.postgresql import PostgresqlDatabase
 
-        return cls(address, PostgresqlDatabase(address.target, pool_max=pool_max), database_clock=database_clock)
+        database = PostgresqlDatabase(address.target, pool_max=pool_max, pooled=address.pooled)
+        return cls(address, database, database_clock=database_clock)
 
     @property
     def engine(self) -> Engine:
@@ -191,7 +192,7 @@ class Store:
             return self
         from holdfast.store.postgresql import PostgresqlDatabase
 
-        database = PostgresqlDatabase(self.address.target, pool_max=pool_max)
+        database = PostgresqlDatabase(self.address.target, pool_max=pool_max, pooled=self.address.pooled)
         other = Store(self.address, database, database_clock=self._database_clock)
         other._statements = self._statements
         return other

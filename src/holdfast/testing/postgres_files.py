@@ -48,7 +48,7 @@ class Files:
         programs = find_programs()
         home = folder
         if account is not None and not account.can_enter(folder):
-            home = _open_place(account)
+            home = open_place(account)
             (folder / "home").symlink_to(home)
         if account is not None and not account.can_enter(programs):
             programs = _linked(programs, home)
@@ -137,7 +137,12 @@ def find_programs() -> Path:
     return Path(found).resolve().parent
 
 
-def _open_place(account: Account) -> Path:
+def open_place(account: Account) -> Path:
+    """A new folder that the account can enter.
+
+    Raises:
+        PostgresMissing: there is no place for one.
+    """
     for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp"):  # noqa: S108 - mkdtemp makes a name nobody can guess
         if account.can_enter(Path(parent)):
             home = Path(tempfile.mkdtemp(prefix="holdfast-postgres-", dir=parent))

@@ -26,6 +26,8 @@ DEBOUNCE_S = 0.003
 DEBOUNCE_S_MAX = 0.01
 LOOK_S = 0.02
 """How often a worker looks whether another process has written to the SQLite file."""
+POOLED_LOOK_S = 0.25
+"""How often a worker looks for jobs behind a pooler, where it cannot listen."""
 LISTEN_S = 1.0
 RECONNECT_S = 1.0
 
@@ -143,6 +145,10 @@ class Listener:
                 self._tell()
 
     def _listen(self, database: PostgresqlDatabase) -> None:
+        if database.pooled:
+            while not self._stopping.wait(POOLED_LOOK_S):
+                self._tell()
+            return
         with database.connect() as connection:
             connection.execute(f"LISTEN {CHANNEL}")
             self._tell()  # something may have come while nobody listened
