@@ -19,13 +19,31 @@ def test_the_status_tells_depth_and_whether_a_queue_is_held(hand: Any, store: St
     hand.answer("queues", "pause", "mail", "--reason", "provider [is] down")
     jobs.enqueue("b")
     default, mail = hand.documents("queues", "status")
-    assert (default["name"], default["state"], default["ready"]) == ("default", "running", 1)
+    assert (default["name"], default["state"], default["ready"]) == ("default", "no worker", 1)
     assert (mail["name"], mail["state"], mail["ready"], mail["waiting"]) == ("mail", "paused", 1, 1)
     assert mail["paused_reason"] == "provider [is] down"
     assert mail["paused_at"].endswith("Z")
     line = hand.answer("queues", "status").splitlines()[2]
-    assert line.split()[:5] == ["mail", "paused", "1", "1", "0"]
+    assert line.split()[:6] == ["mail", "paused", "1", "1", "0", "0"]
     assert line.endswith("provider [is] down")
+
+
+def test_a_queue_that_a_worker_serves_is_running_and_another_has_no_worker(hand: Any, store: Store) -> None:
+    jobs = Jobs(store)
+    jobs.enqueue("a", queue="mail", delay_s=3_600)
+    jobs.enqueue("a", queue="mial", delay_s=3_600)
+    worker = Worker(store, Handlers(), queues=[QueueSettings("mail")])
+    worker.start()
+    try:
+        mail, mial = hand.documents("queues", "status")
+    finally:
+        worker.stop()
+        worker.join()
+    assert (mail["state"], mail["workers"], mial["state"], mial["workers"]) == ("running", 1, "no worker", 0)
+    line = hand.answer("queues", "status").splitlines()[2]
+    assert line.startswith("mial")
+    assert "no worker serves this queue" in line
+    assert {one["state"] for one in hand.documents("queues", "status")} == {"no worker"}  # it has left
 
 
 def test_a_queue_is_paused_and_resumed(hand: Any) -> None:

@@ -23,6 +23,24 @@ ODD = Catalog("odd")
 BROKEN = ODD.fault("BROKEN", status=500, says="It is broken: {why}.", technical="{why}")
 
 
+def serve(store: Store, queues: str) -> None:
+    """Register a worker that does nothing."""
+    known = {"id": "w1", "host": "here", "process": 1, "queues": queues, "lease_us": 600_000_000}
+    store.atomic(lambda tx: tx.run("worker.register", **known))
+
+
+def test_a_queue_that_no_worker_serves_says_so_and_is_not_green(store: Store, jobs: Jobs, inside: Asker) -> None:
+    for name in ("served", "mispelt"):
+        jobs.enqueue("tick", queue=name)
+    serve(store, "served,other")
+    rows = re.findall(r"<tr>.*?</tr>", inside.get("/").text, re.DOTALL)
+    (alone,) = [row for row in rows if "queue%3Amispelt" in row]
+    (served,) = [row for row in rows if "queue%3Aserved" in row]
+    assert '<span class="badge bad">no worker</span>' in alone
+    assert "no worker serves this queue" in alone
+    assert '<span class="badge good">running</span>' in served
+
+
 def test_the_queues_that_something_holds_stand_first_and_the_rest_is_folded(
     store: Store, jobs: Jobs, inside: Asker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -31,6 +49,7 @@ def test_the_queues_that_something_holds_stand_first_and_the_rest_is_folded(
     for name in ("a", "b", "c", "d", "z"):
         jobs.enqueue("tick", queue=name)
     Queues(store).pause("z", "moving")
+    serve(store, "a,b,c,d,z")
     text = inside.get("/").text
     names = re.findall(r'<th scope="row"[^>]*><a href="/console/\?scope=queue%3A(\w)', text)
     assert names == ["z", "a", "b", "c"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Backoff, Breaker, Budget, Catalog, Failure, Link, Retry, within
+from holdfast import CORE, Backoff, Breaker, Budget, Catalog, Failure, Link, Retry, within
 from holdfast.base import bus
 from holdfast.catalog import current_context, enriched
 from holdfast.guard import links
@@ -108,8 +108,8 @@ def test_each_attempt_is_told_with_its_own_duration(
     run(link, scripted(time, ConnectionRefusedError(), ConnectionResetError(), 1))
     took = {"link": "a", "duration_s": close(0.25)}
     assert told == [
-        ("link.retried", {**took, "attempt": 1, "code": "CONNECTION_REFUSED", "delay_s": 1}),
-        ("link.retried", {**took, "attempt": 2, "code": "CONNECTION_RESET", "delay_s": 2}),
+        ("link.retried", {**took, "attempt": 1, **CORE["CONNECTION_REFUSED"].facts, "delay_s": 1}),
+        ("link.retried", {**took, "attempt": 2, **CORE["CONNECTION_RESET"].facts, "delay_s": 2}),
         ("link.succeeded", {**took, "attempt": 3}),
     ]
 
@@ -123,7 +123,7 @@ def test_giving_up_tells_the_code_and_the_reason(run: Any, time: VirtualTime, to
             {
                 "link": "a",
                 "attempt": 1,
-                "code": "CONNECTION_REFUSED",
+                **CORE["CONNECTION_REFUSED"].facts,
                 "reason": "attempts_used",
                 "attempted": True,
                 "duration_s": close(0.25),
@@ -143,7 +143,7 @@ def test_giving_up_because_a_further_attempt_was_refused_counts_no_attempt(
     assert told[-1][1] == {
         "link": "a",
         "attempt": 1,
-        "code": "CONNECTION_REFUSED",
+        **CORE["CONNECTION_REFUSED"].facts,
         "reason": "breaker_open",
         "attempted": False,
     }
@@ -155,14 +155,17 @@ def test_a_rejection_by_an_open_breaker_is_told(run: Any, time: VirtualTime, tol
         run(link, scripted(time, ConnectionRefusedError()))
     with pytest.raises(Failure, match="BREAKER_OPEN"):
         run(link, scripted(time, 1))
-    assert told[-1] == ("link.rejected", {"link": "a", "attempt": 0, "code": "BREAKER_OPEN", "reason": "breaker_open"})
+    assert told[-1] == (
+        "link.rejected",
+        {"link": "a", "attempt": 0, **CORE["BREAKER_OPEN"].facts, "reason": "breaker_open"},
+    )
 
 
 def test_a_rejection_by_a_deadline_is_told(run: Any, time: VirtualTime, told: list[Any]) -> None:
     with within(0), pytest.raises(Failure):
         run(Link("a"), scripted(time, 1))
     assert known(told, "link.rejected") == [
-        {"link": "a", "attempt": 0, "code": "DEADLINE_EXCEEDED", "reason": "deadline_too_near"}
+        {"link": "a", "attempt": 0, **CORE["DEADLINE_EXCEEDED"].facts, "reason": "deadline_too_near"}
     ]
 
 

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.catalog import CORE
 from holdfast.catalog.fault import Severity
 from holdfast.store import Store
 from holdfast.testing import VirtualTime, instant
 from holdfast.watch import names
 from holdfast.watch.alert_reading import CAUSES_MAX, Readings, read, read_rule
 from holdfast.watch.rules import Rule
-from holdfast.watch.rules_builtin import ERROR_RATE, MEAN_RETRIES, RULES, SUCCESS_RATE
-from holdfast.watch.rules_measure import Count, Counted, Level, Measure, Quantile, Surge
+from holdfast.watch.rules_builtin import BASELINE_MIN, ERROR_RATE, MEAN_RETRIES, REQUESTS_MIN, RULES, SUCCESS_RATE
+from holdfast.watch.rules_measure import Count, Counted, Level, Measure, Quantile
 from holdfast.watch.series import StoreSeries
 
 from .alert_scene import Process, open_sqlite, stand_at_a_slice
@@ -78,11 +79,24 @@ def test_a_ratio_is_the_share_in_the_window_and_nothing_where_nothing_happened(
     assert reading(SUCCESS_RATE) == {}
 
 
-def test_an_error_rate_takes_every_answer_from_400_on(process: Process, reading: Reader) -> None:
-    process.tell("request.served", endpoint="/x", method="GET", status=200, times=18, duration_s=0.01)
-    process.tell("request.served", endpoint="/x", method="GET", status=404, code="NOT_FOUND", duration_s=0.01)
-    process.tell("request.served", endpoint="/x", method="GET", status=500, code="INTERNAL_ERROR", duration_s=0.01)
+def test_an_error_rate_takes_what_is_not_the_callers_own_doing(process: Process, reading: Reader) -> None:
+    asked = {"endpoint": "/x", "method": "GET", "duration_s": 0.01}
+    process.tell("request.served", status=200, times=15, **asked)
+    process.tell("request.served", status=404, **CORE["NOT_FOUND"].facts, times=3, **asked)
+    process.tell("request.served", status=500, **CORE["INTERNAL_ERROR"].facts, **asked)
+    process.tell("request.served", status=503, code=None, **asked)  # written by the application itself
     assert reading(ERROR_RATE) == {"": pytest.approx(0.1)}
+
+
+def test_an_error_rate_has_a_minimum_of_requests_and_clients_that_hang_up_are_none(
+    process: Process, reading: Reader
+) -> None:
+    asked = {"endpoint": "/x", "method": "POST", "duration_s": 0.01}
+    process.tell("request.served", status=500, **CORE["INTERNAL_ERROR"].facts, times=int(REQUESTS_MIN) - 1, **asked)
+    process.tell("request.served", status=499, code=None, times=500, **asked)
+    assert reading.of("high_error_rate") == {}
+    process.tell("request.served", status=200, **asked)
+    assert reading.of("high_error_rate") == {"": 0.95}
 
 
 def test_the_average_is_of_deliveries_that_ended(process: Process, reading: Reader) -> None:
@@ -114,7 +128,8 @@ def test_a_service_is_charged_with_its_failures_and_with_calls_its_breaker_turne
 ) -> None:
     process.tell("link.gave_up", link="a", code="UPSTREAM_ERROR", reason="attempts_used", times=3)
     process.tell("link.retried", link="a", code="NETWORK_TIMEOUT", times=2)
-    process.tell("link.gave_up", link="a", code="NOT_FOUND", reason="not_retryable", times=40)
+    for code in ("NOT_FOUND", "UNAUTHORIZED", "CONFLICT", "RATE_LIMIT_EXCEEDED"):
+        process.tell("link.gave_up", link="a", **CORE[code].facts, reason="not_retryable", times=40)
     process.tell("link.rejected", link="a", code="BREAKER_OPEN", reason="breaker_open", times=5)
     process.tell("link.rejected", link="a", code="RATE_LIMIT_EXCEEDED", reason="limit_reached", times=9)
     process.tell("link.gave_up", link="b", code="UPSTREAM_ERROR", reason="attempts_used", times=1)
@@ -140,8 +155,10 @@ def test_a_queue_that_is_worked_on_is_not_stuck(process: Process, reading: Reade
     process.show(names.QUEUE_OLDEST, "pdf", value=700)
     process.show(names.QUEUE_OLDEST, "mail", value=800)
     process.show(names.JOBS_ACTIVE, "mail", value=1)
+    for queue in ("pdf", "mail"):
+        process.show(names.QUEUE_WORKERS, queue, value=1)
     assert reading.of("queue_stuck") == {"pdf": 700}
-    assert reading(Level(of=names.QUEUE_OLDEST, unless=names.JOBS_ACTIVE)) == {"": 700}
+    assert reading(Level(of=names.QUEUE_OLDEST, unless=(names.JOBS_ACTIVE,))) == {"": 700}
 
 
 def test_quantiles_are_read_for_each_value_of_a_label(process: Process, reading: Reader) -> None:
@@ -176,7 +193,16 @@ def test_of_too_many_causes_those_that_are_worst_off_are_judged(reading: Reader,
     assert kept in found
 
 
-def test_a_surge_without_a_past_is_a_surge(process: Process, reading: Reader) -> None:
+def test_a_fresh_system_has_no_surge(process: Process, reading: Reader, time: VirtualTime) -> None:
+    for code in ("GW_5XX", "IO_ERROR", "JOB_TIMEOUT"):
+        process.tell("job.failed", queue="q", code=code, times=40)
+    assert reading.of("job_failures_spike") == {}
+
+
+def test_a_code_that_never_came_before_is_a_surge_where_jobs_went_well(
+    process: Process, reading: Reader, time: VirtualTime
+) -> None:
+    process.tell("job.finished", queue="q", times=int(BASELINE_MIN), duration_us=5)
+    time.advance(400)
     process.tell("job.failed", queue="q", code="GW_5XX", times=11)
-    surge = Surge(of=Counted(names.JOBS_FAILED), over_s=300, usual_s=3_600, least=10)
-    assert reading(surge, "error_code") == {"GW_5XX": pytest.approx(12)}
+    assert reading.of("job_failures_spike") == {"GW_5XX": pytest.approx(12)}

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from holdfast.catalog import CORE
 from holdfast.watch import names
 from holdfast.watch.counting import JOB_VERBS, RULES
 from holdfast.watch.meter import FOLD_AT, LABEL_CHARS_MAX, Meter
@@ -41,7 +42,7 @@ def test_every_transition_of_a_job_is_counted(verb: str) -> None:
                 ("job_processing_duration_seconds", "pdf"): 1,
                 ("job_retry_count", "pdf"): 1,
                 ("jobs_failed_total", "pdf", "GW_5XX"): 1,
-                ("errors_total", "job", "GW_5XX"): 1,
+                ("errors_total", "job", "GW_5XX", "none"): 1,
             },
         ),
         (
@@ -50,7 +51,7 @@ def test_every_transition_of_a_job_is_counted(verb: str) -> None:
             {
                 ("job_transitions_total", "pdf", "retried"): 1,
                 ("job_processing_duration_seconds", "pdf"): 1,
-                ("errors_total", "job", "GW_TIMEOUT"): 1,
+                ("errors_total", "job", "GW_TIMEOUT", "none"): 1,
                 ("retries_total", "job"): 1,
                 ("retry_success_total", "job"): 0,
             },
@@ -87,7 +88,7 @@ def test_every_transition_of_a_job_is_counted(verb: str) -> None:
                 ("webhook_delivery_total", "shop"): 1,
                 ("webhook_delivery_success_total", "shop"): 0,
                 ("webhook_delivery_failure_total", "shop", "503"): 1,
-                ("errors_total", "delivery", "UNAVAILABLE"): 1,
+                ("errors_total", "delivery", "UNAVAILABLE", "none"): 1,
                 ("retries_total", "delivery"): 1,
                 ("retry_success_total", "delivery"): 0,
             },
@@ -100,7 +101,7 @@ def test_every_transition_of_a_job_is_counted(verb: str) -> None:
                 ("webhook_delivery_success_total", "shop"): 0,
                 ("webhook_delivery_failure_total", "shop", "none"): 1,
                 ("webhook_retry_count", "shop"): 1,
-                ("errors_total", "delivery", "NETWORK_TIMEOUT"): 1,
+                ("errors_total", "delivery", "NETWORK_TIMEOUT", "none"): 1,
             },
         ),
         (
@@ -109,7 +110,7 @@ def test_every_transition_of_a_job_is_counted(verb: str) -> None:
             {
                 ("webhook_received_total", "shop"): 1,
                 ("webhook_rejected_total", "shop", "INVALID_SIGNATURE"): 1,
-                ("errors_total", "webhook", "INVALID_SIGNATURE"): 1,
+                ("errors_total", "webhook", "INVALID_SIGNATURE", "none"): 1,
             },
         ),
         ("webhook.received", {"source": "shop", "code": None}, {("webhook_received_total", "shop"): 1}),
@@ -127,8 +128,8 @@ def test_every_transition_of_a_job_is_counted(verb: str) -> None:
             {
                 ("http_requests_total", "/orders", "other", "500"): 1,
                 ("http_request_duration_seconds", "/orders", "failed"): 1,
-                ("http_errors_total", "/orders", "INTERNAL_ERROR"): 1,
-                ("errors_total", "request", "INTERNAL_ERROR"): 1,
+                ("http_errors_total", "/orders", "INTERNAL_ERROR", "server"): 1,
+                ("errors_total", "request", "INTERNAL_ERROR", "none"): 1,
             },
         ),
         (
@@ -142,24 +143,24 @@ def test_every_transition_of_a_job_is_counted(verb: str) -> None:
         ),
         (
             "link.retried",
-            {"link": "bank", "attempt": 1, "code": "NETWORK_TIMEOUT", "delay_s": 1.0},
+            {"link": "bank", "attempt": 1, **CORE["NETWORK_TIMEOUT"].facts, "delay_s": 1.0},
             {
                 ("link_attempts_total", "bank", "failed"): 1,
-                ("link_failures_total", "bank", "NETWORK_TIMEOUT"): 1,
+                ("link_failures_total", "bank", "NETWORK_TIMEOUT", "upstream"): 1,
                 ("link_decisions_total", "bank", "retried", ""): 1,
-                ("errors_total", "link", "NETWORK_TIMEOUT"): 1,
+                ("errors_total", "link", "NETWORK_TIMEOUT", "none"): 1,
                 ("retries_total", "link"): 1,
                 ("retry_success_total", "link"): 0,
             },
         ),
         (
             "link.gave_up",
-            {"link": "bank", "attempt": 3, "code": "NETWORK_TIMEOUT", "reason": "attempts_used"},
+            {"link": "bank", "attempt": 3, **CORE["NETWORK_TIMEOUT"].facts, "reason": "attempts_used"},
             {
                 ("link_attempts_total", "bank", "failed"): 1,
-                ("link_failures_total", "bank", "NETWORK_TIMEOUT"): 1,
+                ("link_failures_total", "bank", "NETWORK_TIMEOUT", "upstream"): 1,
                 ("link_decisions_total", "bank", "gave_up", "attempts_used"): 1,
-                ("errors_total", "link", "NETWORK_TIMEOUT"): 1,
+                ("errors_total", "link", "NETWORK_TIMEOUT", "none"): 1,
             },
         ),
         (
@@ -172,15 +173,15 @@ def test_every_transition_of_a_job_is_counted(verb: str) -> None:
             {"link": "bank", "attempt": 0, "code": "BREAKER_OPEN", "reason": "breaker_open"},
             {
                 ("link_decisions_total", "bank", "rejected", "breaker_open"): 1,
-                ("errors_total", "link", "BREAKER_OPEN"): 1,
+                ("errors_total", "link", "BREAKER_OPEN", "none"): 1,
             },
         ),
         (
             "worker.trouble",
-            {"code": "DATABASE_CONNECTION_ERROR"},
+            CORE["STORAGE_FULL"].facts,
             {
-                ("worker_trouble_total", "DATABASE_CONNECTION_ERROR"): 1,
-                ("errors_total", "worker", "DATABASE_CONNECTION_ERROR"): 1,
+                ("worker_trouble_total", "STORAGE_FULL"): 1,
+                ("errors_total", "worker", "STORAGE_FULL", "critical"): 1,
             },
         ),
     ],

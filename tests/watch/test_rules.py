@@ -11,8 +11,8 @@ from holdfast.catalog.fault import Severity
 from holdfast.delivery.faults import INVALID_SIGNATURE_FORMAT, SIGNATURE_EXPIRED
 from holdfast.watch import names
 from holdfast.watch.rules import Action, key
-from holdfast.watch.rules_builtin import CALLER_CODES, DATABASE_CODES, RULES, SIGNATURE_CODES
-from holdfast.watch.rules_measure import Average, Count, Counted, Level, Quantile, Surge, window_s
+from holdfast.watch.rules_builtin import DATABASE_CODES, RULES, SIGNATURE_CODES
+from holdfast.watch.rules_measure import Average, Count, Counted, Level, Quantile, window_s
 from holdfast.watch.rules_wording import condition_of, summary_of, value_text
 
 BY_NAME = {rule.name: rule for rule in RULES}
@@ -32,6 +32,11 @@ BY_NAME = {rule.name: rule for rule in RULES}
         ("external_service_down", "warning", ">", 20, 300, 0, "link", Action.SWITCH_PROVIDER),
         ("job_failures_spike", "warning", ">", 3, 300, 0, "error_code", None),
         ("queue_stuck", "warning", ">", 300, None, 300, "queue", None),
+        ("queue_without_worker", "warning", ">", 60, None, 60, "queue", None),
+        ("queue_held_long", "warning", ">", 900, None, 0, "queue", None),
+        ("queue_paused_long", "warning", ">", 3_600, None, 0, "queue", None),
+        ("critical_fault", "critical", ">", 0, 300, 0, "error_code", None),
+        ("warning_fault", "warning", ">", 20, 900, 0, "error_code", None),
     ],
 )
 def test_a_rule_has_the_numbers_of_its_source(
@@ -50,12 +55,12 @@ def test_a_rule_has_the_numbers_of_its_source(
 
 
 def test_there_is_no_other_rule_and_no_name_twice() -> None:
-    assert len(BY_NAME) == len(RULES) == 11
+    assert len(BY_NAME) == len(RULES) == 16
 
 
 def test_the_codes_that_rules_name_exist() -> None:
     known = {fault.code for fault in CORE} | {INVALID_SIGNATURE_FORMAT.code, SIGNATURE_EXPIRED.code}
-    assert {*SIGNATURE_CODES, *DATABASE_CODES, *CALLER_CODES} <= known
+    assert {*SIGNATURE_CODES, *DATABASE_CODES} <= known
 
 
 @pytest.mark.parametrize(
@@ -85,9 +90,11 @@ def test_a_wrong_rule_is_refused_where_it_is_written(changes: dict[str, object],
         (lambda: Count(of=(Counted(names.DELIVERIES), Counted(names.DELIVERIES_GOOD)), over_s=60), "not told apart"),
         (lambda: Average(of=Counted(names.DELIVERIES), over_s=60), "is a counter, not a histogram"),
         (lambda: Level(of=names.DELIVERIES), "is a counter, not a gauge"),
-        (lambda: Level(of=names.QUEUE_DEPTH, unless=names.WEBHOOK_DEAD), "different labels"),
+        (lambda: Level(of=names.QUEUE_DEPTH, unless=(names.WEBHOOK_DEAD,)), "different labels"),
         (lambda: Quantile(of=Counted(names.JOB_DURATION), share=1.5, over_s=60), "not between 0 and 1"),
-        (lambda: Surge(of=Counted(names.DELIVERIES), over_s=60, usual_s=60, least=1), "not longer"),
+        (lambda: replace(BY_NAME["job_failures_spike"].what, usual_s=60), "not longer"),
+        (lambda: replace(BY_NAME["job_failures_spike"].what, baseline_minimum=-1), "from 0 on"),
+        (lambda: replace(BY_NAME["high_error_rate"].what, minimum=float("nan")), "from 0 on"),
     ],
 )
 def test_a_wrong_measure_is_refused_where_it_is_written(make, reason: str) -> None:
@@ -106,7 +113,7 @@ def test_a_wrong_measure_is_refused_where_it_is_written(make, reason: str) -> No
         ("database_errors", "More than 10 database errors in 1 min.", "above 10"),
         (
             "queue_stuck",
-            "Jobs have been due for more than 5 min and none is worked on.",
+            "Jobs have been due for more than 5 min, workers serve the queue, and none is worked on.",
             "above 5 min for 5 min",
         ),
     ],
@@ -117,7 +124,7 @@ def test_a_rule_says_its_own_numbers(name: str, summary: str, condition: str) ->
 
 def test_a_changed_threshold_changes_the_sentence() -> None:
     changed = replace(BY_NAME["high_error_rate"], above=0.125)
-    assert summary_of(changed) == "More than 12.5 % of requests are answered with an error."
+    assert summary_of(changed) == "More than 12.5 % of requests fail because of us or of a service that we need."
 
 
 def test_every_sentence_is_filled_whole() -> None:

@@ -131,7 +131,7 @@ def test_one_request_is_counted_at_every_layer_and_is_one_trace_as_far_as_the_re
         ("http_requests_total", "/orders", "200", "POST"): 1,
         ("link_attempts_total", "failed", BANK): 1,
         ("link_attempts_total", "succeeded", BANK): 1,
-        ("link_failures_total", "CONNECTION_REFUSED", BANK): 1,
+        ("link_failures_total", "CONNECTION_REFUSED", BANK, "upstream"): 1,
         ("link_decisions_total", "", "retried", BANK): 1,
         ("link_duration_seconds_count", BANK): 2,
         ("job_transitions_total", "enqueued", "webhooks"): 1,

@@ -138,7 +138,8 @@ DATABASE_CONNECTION_ERROR = _fault(
     blame=Blame.SERVER,
     causes=("the database restarts or fails over", "the network between is down"),
     remedy="Wait; the connection is made again by itself.",
-    severity=Severity.CRITICAL,
+    # One is no reason to call anybody: a failover takes some. The rule for database errors calls when they go on.
+    severity=Severity.WARNING,
     related=("DATABASE_POOL_EXHAUSTED",),
 )
 DATABASE_POOL_EXHAUSTED = _fault(

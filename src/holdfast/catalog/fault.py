@@ -100,6 +100,11 @@ class Fault:
         return self.overlay.get(self.code, self.retry) if self.overlay else self.retry
 
     @property
+    def facts(self) -> dict[str, str]:
+        """What every event says of a failure: its code, whom it blames and how severe it is."""
+        return {"code": self.code, "blame": self.blame.value, "severity": self.severity.value}
+
+    @property
     def retryable(self) -> bool:
         """Whether occurrences are retried as a rule; a conditional rule may still refuse one."""
         return self.rule is not False

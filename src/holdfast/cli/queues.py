@@ -26,6 +26,7 @@ COLUMNS = (
     Column("ready", right=True),
     Column("waiting", right=True),
     Column("processing", right=True),
+    Column("workers", right=True),
     Column("oldest"),
     Column("why", cuttable=True),
 )
@@ -34,7 +35,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the queue
 
 
 def status(database: DatabaseUrl = None, as_json: AsJson = False) -> None:
-    """Show every queue: how many jobs are ready, wait and run, how late the oldest is, and whether it is held."""
+    """Show every queue: how many jobs are ready, wait and run, how late the oldest is, and what keeps it."""
     with opened(database) as store:
         found = Queues(store).status()
     if as_json:
@@ -43,12 +44,13 @@ def status(database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     rows = [
         (
             one.name,
-            _state(one),
+            one.state,
             _count(one.ready, one),
             _count(one.waiting, one),
             one.processing,
+            one.workers,
             span(one.oldest_ready_s),
-            _why(one),
+            one.why,
         )
         for one in found
     ]
@@ -106,21 +108,7 @@ def _names(queues: Queues) -> set[str]:
 
 
 def _record(one: QueueStatus) -> dict[str, object]:
-    return {**asdict(one), "state": _state(one)}
-
-
-def _state(one: QueueStatus) -> str:
-    if one.paused:
-        return "paused"
-    if one.breaker is not None and one.breaker.state != "closed":
-        return "holding" if one.breaker.mode == "hold" else "failing fast"
-    return "running"
-
-
-def _why(one: QueueStatus) -> str | None:
-    if one.paused:
-        return one.paused_reason
-    return one.breaker.reason if one.breaker is not None and one.breaker.state != "closed" else None
+    return {**asdict(one), "state": one.state}
 
 
 def _count(count: int, one: QueueStatus) -> str:

@@ -27,6 +27,7 @@ COLOURS = {
     "failed": "red",
     "paused": "yellow",
     "holding": "yellow",
+    "no worker": "red",
     "expired": "red",
 }
 

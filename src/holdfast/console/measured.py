@@ -126,7 +126,11 @@ class _Reading:
         return self._quantiles[one]
 
     def grown(self, one: Counted) -> dict[int, float]:
-        """How much it grew in each step. The panels leave no series out, so neither does this."""
+        """How much it grew in each step."""
+        if one.never:
+            ((label, values),) = one.never  # the panels that leave something out count everything else
+            points = self.points(one.metric, label)
+            return {at_us: sum(n for value, n in found.items() if value not in values) for at_us, found in points}
         if not one.only:
             return {at_us: found.get("", 0.0) for at_us, found in self.points(one.metric, None)}
         if len(one.only) == 1:

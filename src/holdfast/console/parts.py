@@ -24,6 +24,7 @@ _STATES = {
     "pending": "warn",
     "paused": "warn",
     "holding": "bad",
+    "no worker": "bad",
     "failing fast": "bad",
 }
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.base import bus, monotonic_s, now_us
-from holdfast.catalog import Failure, current_context
+from holdfast.catalog import Failure, Fault, current_context
 from holdfast.catalog.core import GONE
 from holdfast.delivery import outcome
 from holdfast.delivery.admission import Admitted, EndpointBreakers, Held, take_pace
@@ -97,7 +97,7 @@ class Deliverer:
             result = yield from self._attempt(job, task)
         except Failure as failure:
             if bus.listeners:
-                self._tell_bus(job, task, self._outcome(job, failure), failure.code)
+                self._tell_bus(job, task, self._outcome(job, failure), failure.fault)
             raise
         if bus.listeners and not isinstance(result, Snooze):
             self._tell_bus(job, task, "delivered", None)
@@ -203,7 +203,7 @@ class Deliverer:
         return "retried" if failed(job, failure, self._rule, None, blamed=False).verb == "retry" else "dead"
 
     @staticmethod
-    def _tell_bus(job: Job, task: Task, outcome: str, code: str | None) -> None:
+    def _tell_bus(job: Job, task: Task, outcome: str, fault: Fault | None) -> None:
         bus.tell(
             "delivery.attempted",
             endpoint=task.endpoint,
@@ -211,9 +211,9 @@ class Deliverer:
             event_type=task.type,
             attempt=job.attempt,
             status=task.status,
-            code=code,
             outcome=outcome,
             duration_s=task.took_s,
+            **({"code": None} if fault is None else fault.facts),
         )
 
     def _finish_in_line(self, tx: Tx, job: Job, task: Task) -> None:

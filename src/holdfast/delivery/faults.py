@@ -38,6 +38,8 @@ SIGNATURE_EXPIRED = _fault(
     remedy="Sign each attempt afresh, and set the clock.",
     related=("UNAUTHORIZED",),
 )
+SIGNATURE_FAULTS = (UNAUTHORIZED, INVALID_SIGNATURE_FORMAT, SIGNATURE_EXPIRED)
+"""What a webhook is refused with whose signature is wrong."""
 SIGNING_KEYS_UNAVAILABLE = _fault(
     "SIGNING_KEYS_UNAVAILABLE",
     status=503,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.base import CodecError, Json, Secret, bus, decode, is_asynchronous, monotonic_s
-from holdfast.catalog import Dialect, Failure, render
+from holdfast.catalog import Dialect, Failure, Fault, render
 from holdfast.catalog.core import INTERNAL_ERROR, PAYLOAD_TOO_LARGE, RATE_LIMIT_EXCEEDED
 from holdfast.catalog.durable import IDEMPOTENCY_IN_PROGRESS, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_LOST
 from holdfast.delivery.faults import EVENT_IN_PROGRESS, INVALID_JSON, INVALID_PAYLOAD
@@ -46,7 +46,7 @@ class _Heard:
 
     began_s: float
     event_id: str | None = None
-    code: str | None = None
+    fault: Fault | None = None
     """What the handler failed with, where that is the answer; a repeat that gets it again is a repeat like any."""
 
 
@@ -257,12 +257,13 @@ class Receiver:
             self._report(error)
             error = INTERNAL_ERROR()
         if heard is not None:
-            heard.code = error.code
+            heard.fault = error.fault
         return self._answer(error)
 
     def _tell(self, heard: _Heard) -> None:
-        facts = {"event_id": heard.event_id, "code": heard.code, "duration_s": monotonic_s() - heard.began_s}
-        bus.tell("webhook.received", source=self._source, **facts)
+        facts = {"code": None} if heard.fault is None else heard.fault.facts
+        took_s = monotonic_s() - heard.began_s
+        bus.tell("webhook.received", source=self._source, event_id=heard.event_id, duration_s=took_s, **facts)
 
     def _answer(self, failure: Failure) -> Answer:
         rendered = render(failure, self._dialect)
@@ -293,7 +294,7 @@ def _is_quick(limit: Limiter | None) -> bool:
 
 def _told(answered: Answered, heard: _Heard | None) -> Answer:
     if heard is not None:
-        heard.code = None if answered.failure is None else answered.failure.code
+        heard.fault = None if answered.failure is None else answered.failure.fault
     return Answer(answered.answer.status, answered.headers, answered.answer.body)
 
 

@@ -135,7 +135,7 @@ class Gate:
         return refusal
 
     def _tell_rejected(self, refusal: Failure, reason: Stop) -> None:
-        tell(self.listeners, REJECTED, self.link, 0, code=refusal.fault.code, failure=refusal, reason=reason)
+        tell(self.listeners, REJECTED, self.link, 0, fault=refusal.fault, failure=refusal, reason=reason)
 
     def _enter(self, deadline_at_s: float | None, *, first: bool) -> int | Failure | None:
         """The ticket, or the refusal; a refusal is returned because raising it more than once is slow."""

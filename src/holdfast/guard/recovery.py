@@ -168,7 +168,7 @@ class Recovery:
             verb,
             self._link.name,
             self.attempt,
-            code=None if self._fault is None else self._fault.code,
+            fault=self._fault,
             failure=self._failure,
             delay_s=delay_s,
             reason=reason,

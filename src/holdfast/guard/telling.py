@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from holdfast.base.bus import bus
 
 if TYPE_CHECKING:
-    from holdfast.catalog import Failure
+    from holdfast.catalog import Failure, Fault
     from holdfast.guard.events import Listener
     from holdfast.lifecycle import BreakerState, Stop
     from holdfast.policy.breaker import Told
@@ -35,7 +35,7 @@ def tell(
     link: str,
     attempt: int,
     *,
-    code: str | None = None,
+    fault: Fault | None = None,
     failure: Failure | None = None,
     delay_s: float | None = None,
     reason: Stop | None = None,
@@ -52,7 +52,7 @@ def tell(
         _tell_listeners(listeners, verb, link, attempt, failure, delay_s, reason)
     if bus.listeners:
         known = {
-            "code": code,
+            **({} if fault is None else fault.facts),
             "delay_s": delay_s,
             "reason": None if reason is None else reason.value,
             "attempted": attempted,

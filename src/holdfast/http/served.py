@@ -35,7 +35,7 @@ class Served:
             method=scope["method"],
             endpoint=endpoint_of(scope),
             status=NO_REPLY if hung_up else self._status,
-            code=None if failure is None else failure.code,
+            **({"code": None} if failure is None else failure.fault.facts),
             duration_s=monotonic_s() - self._begun_s,
             tenant=current_context().account_id,
             parent=header(scope, "traceparent") or None,

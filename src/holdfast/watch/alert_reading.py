@@ -31,10 +31,11 @@ def read(measure: Measure, per: str | None, series: Series, until_us: int) -> Re
     match measure:
         case Count():
             return _count(measure, per, series, until_us)
-        case Ratio(part=part, whole=whole, over_s=over_s):
+        case Ratio(part=part, whole=whole, over_s=over_s, minimum=minimum):
             total = _grown(whole, "", per, over_s, series, until_us)
             share = _grown(part, "", per, over_s, series, until_us)
-            return {cause: share.get(cause, 0.0) / value for cause, value in total.items() if value > 0}
+            counted = {cause: value for cause, value in total.items() if value > 0 and value >= minimum}
+            return {cause: share.get(cause, 0.0) / value for cause, value in counted.items()}
         case Average(of=of, over_s=over_s):
             counts = _grown(of, "_count", per, over_s, series, until_us)
             sums = _grown(of, "_sum", per, over_s, series, until_us)
@@ -76,25 +77,34 @@ def _quantile(measure: Quantile, per: str | None, series: Series, until_us: int)
 
 def _level(measure: Level, per: str | None, series: Series) -> Readings:
     metric = measure.of
-    if measure.unless is None:
+    if not measure.where and not measure.unless:
         if per is not None:
             return series.gauges(metric.name, per)
         value = series.gauge(metric.name)
         return {} if value is None else {"": value}
     (label,) = metric.labels
-    working = series.gauges(measure.unless.name, label)
-    found = {key: value for key, value in series.gauges(metric.name, label).items() if not working.get(key, 0.0) > 0}
+    found = series.gauges(metric.name, label)
+    for others, wanted in ((measure.where, True), (measure.unless, False)):
+        for other in others:
+            shown = series.gauges(other.name, label)
+            found = {key: value for key, value in found.items() if (shown.get(key, 0.0) > 0) is wanted}
     return found if per is not None or not found else {"": _merged(metric, found)}
 
 
 def _surge(measure: Surge, per: str | None, series: Series, until_us: int) -> Readings:
+    before = sum(
+        sign * _grown(measure.baseline, "", None, over_s, series, until_us)[""]
+        for sign, over_s in ((1, measure.usual_s), (-1, measure.over_s))
+    )
+    if before < measure.baseline_minimum:
+        return {}
     lately = _grown(measure.of, "", per, measure.over_s, series, until_us)
     usually = _grown(measure.of, "", per, measure.usual_s, series, until_us)
     share = measure.over_s / measure.usual_s
     return {
         cause: value / (usually[cause] * share)
         for cause, value in lately.items()
-        if value > measure.least and usually.get(cause, 0.0) > 0
+        if value > measure.minimum and usually.get(cause, 0.0) > 0
     }
 
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from holdfast.base import bus
+from holdfast.base import Facts, bus
 from holdfast.base.bus import report
 from holdfast.catalog import Failure
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
+from holdfast.catalog.fault import Severity
 from holdfast.delivery.exchange import Send
 from holdfast.store import Store
 from holdfast.watch.alert_ledger import QUEUE, AlertLedger, Known
@@ -30,6 +31,7 @@ from holdfast.watch.rules import Rule
 from holdfast.watch.rules_builtin import RULES
 from holdfast.watch.series import Series
 from holdfast.watch.sinks import Sink
+from holdfast.watch.watching import bring_in
 from holdfast.worker import Handlers, Jobs, QueueSettings
 
 EVERY_S = 15.0
@@ -88,6 +90,8 @@ class Alerts:
         self._every_s = every_s
         self._ledger = AlertLedger(store, Jobs(store) if jobs is None else jobs, self.sinks)
         self._ended = threading.Event()
+        self._called = threading.Event()
+        self._deaf: Callable[[], None] = _nothing
         self._thread: threading.Thread | None = None
         self._turns = 0
 
@@ -133,16 +137,20 @@ class Alerts:
         return QueueSettings(QUEUE, concurrency=concurrency)
 
     def start(self) -> None:
-        """Take turns in a thread until `stop`."""
+        """Take turns in a thread until `stop`; after a critical failure of this process, at once."""
         if self._thread is None:
             self._ended.clear()
+            self._called.clear()
+            self._deaf = bus.listen(self._hear)
             run = contextvars.copy_context().run
             self._thread = threading.Thread(target=run, args=(self._run,), name="holdfast-alerts", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
         """Take no further turn; returns when the last one has ended."""
+        self._deaf()
         self._ended.set()
+        self._called.set()
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.join(STOP_S_MAX)
@@ -156,7 +164,20 @@ class Alerts:
                     self._ledger.prune()
             except Exception as error:  # noqa: BLE001 - whatever it was, alerts go on being judged
                 _trouble(error)
-            self._ended.wait(self._every_s)
+            # However many failures call, turns do not follow each other any faster.
+            self._ended.wait(EVERY_S_MIN)
+            self._called.wait(self._every_s - EVERY_S_MIN)
+            if self._called.is_set() and not self._ended.is_set():
+                self._called.clear()
+                bring_in(self._store)  # what called is counted, and not yet in the store
+
+    def _hear(self, verb: str, facts: Facts) -> None:
+        if facts.get("severity") == Severity.CRITICAL and not verb.startswith("alert."):
+            self._called.set()
+
+
+def _nothing() -> None:
+    """Nobody listens yet."""
 
 
 def _trouble(error: Exception) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.base import Facts
+from holdfast.catalog.fault import Severity, blame_of
 from holdfast.watch import names
 from holdfast.watch.names import BREAKER_LEVELS
 
@@ -27,6 +28,10 @@ JOB_VERBS = (
     "enqueued", "claimed", "finished", "retried", "snoozed", "released", "reclaimed", "failed", "cancelled",
     "settled_late", "revived", "discarded",
 )  # fmt: skip
+
+
+def _error(meter: Meter, layer: str, facts: Facts) -> None:
+    meter.count(names.ERRORS, layer, facts.get("code"), facts.get("severity") or Severity.NONE.value)
 
 
 def _transition(verb: str, more: Rule | None = None) -> Rule:
@@ -59,13 +64,13 @@ def _job_finished(meter: Meter, facts: Facts) -> None:
 
 def _job_retried(meter: Meter, facts: Facts) -> None:
     _job_ended(meter, facts)
-    meter.count(names.ERRORS, "job", facts.get("code"))
+    _error(meter, "job", facts)
     _retry(meter, "job")
 
 
 def _job_failed(meter: Meter, facts: Facts) -> None:
     _job_over(meter, facts)
-    meter.count(names.ERRORS, "job", facts.get("code"))
+    _error(meter, "job", facts)
     meter.count(names.JOBS_FAILED, facts.get("queue"), facts.get("code"))
 
 
@@ -99,9 +104,8 @@ def _link_ended(meter: Meter, facts: Facts, outcome: str) -> None:
     if took_s is not None:
         meter.observe(names.LINK_DURATION, link, value=took_s)
     if outcome == "failed":
-        code = facts.get("code")
-        meter.count(names.LINK_FAILURES, link, code)
-        meter.count(names.ERRORS, "link", code)
+        meter.count(names.LINK_FAILURES, link, facts.get("code"), facts.get("blame"))
+        _error(meter, "link", facts)
 
 
 def _link_succeeded(meter: Meter, facts: Facts) -> None:
@@ -125,7 +129,7 @@ def _link_gave_up(meter: Meter, facts: Facts) -> None:
 
 def _link_rejected(meter: Meter, facts: Facts) -> None:
     meter.count(names.LINK_DECISIONS, facts.get("link"), "rejected", facts.get("reason"))
-    meter.count(names.ERRORS, "link", facts.get("code"))
+    _error(meter, "link", facts)
 
 
 def _request_served(meter: Meter, facts: Facts) -> None:
@@ -139,8 +143,9 @@ def _request_served(meter: Meter, facts: Facts) -> None:
         outcome = "gone" if gone else "failed" if failed else "good"
         meter.observe(names.REQUEST_DURATION, endpoint, outcome, value=took_s)
     if failed or code:
-        meter.count(names.REQUEST_ERRORS, endpoint, code)
-        meter.count(names.ERRORS, "request", code)
+        # A reply that the application wrote by itself has no fault: its status says whom to blame.
+        meter.count(names.REQUEST_ERRORS, endpoint, code, facts.get("blame") or blame_of(status).value)
+        _error(meter, "request", facts)
 
 
 def _delivery_attempted(meter: Meter, facts: Facts) -> None:
@@ -163,7 +168,7 @@ def _delivery_attempted(meter: Meter, facts: Facts) -> None:
         return
     status = facts.get("status")
     meter.count(names.DELIVERIES_BAD, endpoint, NO_ANSWER if status is None else str(status))
-    meter.count(names.ERRORS, "delivery", facts.get("code"))
+    _error(meter, "delivery", facts)
 
 
 def _webhook_received(meter: Meter, facts: Facts) -> None:
@@ -171,12 +176,12 @@ def _webhook_received(meter: Meter, facts: Facts) -> None:
     meter.count(names.RECEIVED, source)
     if code is not None:
         meter.count(names.REFUSED, source, code)
-        meter.count(names.ERRORS, "webhook", code)
+        _error(meter, "webhook", facts)
 
 
 def _worker_trouble(meter: Meter, facts: Facts) -> None:
     meter.count(names.WORKER_TROUBLE, facts.get("code"))
-    meter.count(names.ERRORS, "worker", facts.get("code"))
+    _error(meter, "worker", facts)
 
 
 _MORE: dict[str, Rule] = {

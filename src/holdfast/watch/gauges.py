@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from holdfast.base import monotonic_s
-from holdfast.delivery.publishing import QUEUE as DELIVERY_QUEUE
 from holdfast.store import Row, Store, Tx
 from holdfast.watch import names
 from holdfast.watch.labels import Labels, read_labels
@@ -92,16 +91,17 @@ def _of_queue(status: QueueStatus) -> list[Sample]:
         names.JOBS_ACTIVE: status.processing,
         names.QUEUE_OLDEST: status.oldest_ready_s or 0.0,
         names.QUEUE_PAUSED: float(status.paused),
+        names.QUEUE_HELD: float(status.held),
+        names.QUEUE_WORKERS: float(status.workers),
     }
     return [Sample(metric.name, {"queue": status.name}, value) for metric, value in values.items()]
 
 
 def _of_dead(rows: list[Row]) -> list[Sample]:
-    of_deliveries = next((row for row in rows if row[0] == DELIVERY_QUEUE), (DELIVERY_QUEUE, 0, 0))
     return [
-        *(Sample(names.DEAD_LETTERS.name, {"queue": queue}, count) for queue, count, _ in rows),
-        Sample(names.WEBHOOK_DEAD.name, {}, of_deliveries[1]),
-        Sample(names.WEBHOOK_DEAD_LATELY.name, {}, of_deliveries[2]),
+        *(Sample(names.DEAD_LETTERS.name, {"queue": queue}, count) for queue, count, _, _ in rows),
+        Sample(names.WEBHOOK_DEAD.name, {}, sum(deliveries for _, _, deliveries, _ in rows)),
+        Sample(names.WEBHOOK_DEAD_LATELY.name, {}, sum(lately for _, _, _, lately in rows)),
     ]
 
 

@@ -14,6 +14,7 @@ from holdfast.base import Facts, bus, encode, now_us, one_line, redacted_facts, 
 from holdfast.base.lazy import name_extra
 from holdfast.catalog import current_context
 from holdfast.catalog.fault import Severity
+from holdfast.watch.counting import HUNG_UP
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, Processor, WrappedLogger
@@ -72,6 +73,8 @@ def level_of(verb: str, facts: Facts) -> str:
     """How loudly it is told."""
     if verb == "request.served":
         status = facts.get("status") or 0
+        if status == HUNG_UP:
+            return "debug"
         return "error" if status >= 500 else "warning" if status >= 400 else "info"
     if verb == "delivery.attempted":
         return {"delivered": "info", "retried": "warning"}.get(str(facts.get("outcome")), "error")

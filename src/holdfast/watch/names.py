@@ -85,6 +85,8 @@ QUEUE_OLDEST = _queue_gauge(
     "queue_oldest_seconds", "For how long the oldest job of a queue has been due.", merge=Merge.MAX
 )
 QUEUE_PAUSED = _queue_gauge("queue_paused", "1 while a queue is paused by hand.", merge=Merge.MAX)
+QUEUE_HELD = _queue_gauge("queue_held", "1 while a breaker keeps the jobs of a queue back.", merge=Merge.MAX)
+QUEUE_WORKERS = _queue_gauge("queue_workers", "Workers that serve a queue; 0 is a queue that none serves.")
 JOBS_ACTIVE = _queue_gauge("jobs_active", "Jobs that are worked on now.")
 DEAD_LETTERS = _queue_gauge("dead_letters", "Failed jobs that are kept; up to 10000 of a queue are counted.")
 WORKER_TROUBLE = _counter("worker_trouble_total", "Times a worker could not reach its store.", "error_code")
@@ -119,7 +121,14 @@ REQUESTS = _counter(
     "status",
     series_max=1_000,
 )
-REQUEST_ERRORS = _counter("http_errors_total", "Requests that were answered with an error.", "endpoint", "error_code")
+REQUEST_ERRORS = _counter(
+    "http_errors_total",
+    "Requests that were answered with an error; blame is who has to change something.",
+    "endpoint",
+    "error_code",
+    "blame",
+    series_max=500,
+)
 REQUEST_DURATION = _histogram(
     "http_request_duration_seconds",
     "How long a request took; outcome is good below status 400, failed from there on, gone when the client hung up.",
@@ -129,7 +138,12 @@ REQUEST_DURATION = _histogram(
 
 # Everywhere.
 ERRORS = _counter(
-    "errors_total", "Failures by code, at each layer that saw them.", "layer", "error_code", series_max=1_000
+    "errors_total",
+    "Failures by code, at each layer that saw them; severity as their fault declares it.",
+    "layer",
+    "error_code",
+    "severity",
+    series_max=1_000,
 )
 RETRIES_MADE = _counter("retries_total", "Attempts that followed a failed one.", "layer")
 RETRIES_GOOD = _counter("retry_success_total", "Retries that succeeded.", "layer")
@@ -138,7 +152,14 @@ RETRIES_GOOD = _counter("retry_success_total", "Retries that succeeded.", "layer
 LINK_ATTEMPTS = _counter(
     "link_attempts_total", "Attempts on a link; outcome is succeeded or failed.", "link", "outcome"
 )
-LINK_FAILURES = _counter("link_failures_total", "Attempts on a link that failed.", "link", "error_code", series_max=500)
+LINK_FAILURES = _counter(
+    "link_failures_total",
+    "Attempts on a link that failed; blame is who has to change something.",
+    "link",
+    "error_code",
+    "blame",
+    series_max=500,
+)
 LINK_DECISIONS = _counter(
     "link_decisions_total",
     "What followed an attempt, or its refusal: retried, gave_up or rejected, and why.",

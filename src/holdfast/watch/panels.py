@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from holdfast.watch import names
 from holdfast.watch.names import Metric
-from holdfast.watch.rules_builtin import DEAD_SIZE, SUCCESS_RATE, WINDOW_S
+from holdfast.watch.rules_builtin import DEAD_SIZE, ERROR_RATE, SUCCESS_RATE, WINDOW_S
 from holdfast.watch.rules_measure import Count, Counted, Level, Measure, Quantile, Ratio, labels_of
 
 TOP_ROWS = 10
@@ -207,10 +207,7 @@ REQUESTS = Subject(
         _levels(
             "error_rate",
             "Error rate",
-            Line(
-                title="errors",
-                what=Ratio(part=Counted(names.REQUEST_ERRORS), whole=Counted(names.REQUESTS), over_s=WINDOW_S),
-            ),
+            Line(title="errors", what=ERROR_RATE),
             unit=Unit.SHARE,
             rules=("high_error_rate",),
         ),

@@ -11,8 +11,9 @@ from holdfast.catalog.core import (
     TRANSACTION_ROLLED_BACK,
 )
 from holdfast.catalog.durable import COMMIT_UNKNOWN
-from holdfast.catalog.fault import Severity
-from holdfast.watch import names
+from holdfast.catalog.fault import Blame, Severity
+from holdfast.delivery.faults import SIGNATURE_FAULTS
+from holdfast.watch import counting, names
 from holdfast.watch.rules import Action, Rule
 from holdfast.watch.rules_measure import Average, Count, Counted, Level, Ratio, Surge
 
@@ -20,7 +21,7 @@ MINUTE_S = 60.0
 WINDOW_S = 5 * MINUTE_S
 HOUR_S = 60 * MINUTE_S
 
-SIGNATURE_CODES = ("INVALID_SIGNATURE_FORMAT", "SIGNATURE_EXPIRED", "UNAUTHORIZED")
+SIGNATURE_CODES = tuple(sorted(fault.code for fault in SIGNATURE_FAULTS))
 DATABASE_CODES = tuple(
     sorted(
         fault.code
@@ -35,14 +36,56 @@ DATABASE_CODES = tuple(
         )
     )
 )
-CALLER_CODES = (
-    "BAD_REQUEST", "CONFLICT", "GONE", "METHOD_NOT_ALLOWED", "NOT_FOUND", "PAYLOAD_TOO_LARGE", "UNPROCESSABLE",
-    "UNSUPPORTED_MEDIA_TYPE",
-)  # fmt: skip
-"""What a service answers when it works and the question was wrong."""
+OURS = (Blame.SERVER.value, Blame.UPSTREAM.value)
+"""Whom a failure blames that is not the caller's own doing."""
+CALLERS = (Blame.CLIENT.value, Blame.CONFLICT.value, Blame.NO_OP.value)
+"""Whom a failure blames when a service works and the question was wrong."""
+HUNG_UP = ("status", (str(counting.HUNG_UP),))
+
+REQUESTS_MIN = 20.0
+"""The error rate is judged from so many requests in its window on."""
+FAILURES_MIN = 10.0
+"""Failures of jobs are compared with the usual number from so many in the window on."""
+BASELINE_MIN = 50.0
+"""There is a usual number when so many jobs ended in the hour before the window."""
+
+
+def _declared(severity: Severity, *, over_s: float) -> Count:
+    """How often faults of this severity occurred; several layers may report the same failure."""
+    only = (("severity", (severity.value,)),)
+    return Count(of=(Counted(names.ERRORS, only=only),), over_s=over_s, worst_of="layer", rare=True)
+
+
+FAULT_RULES = (
+    Rule(
+        name="critical_fault",
+        severity=Severity.CRITICAL,
+        summary="A failure occurred that is declared critical.",
+        remedy="Open the page of the code: it says what causes it and what to do.",
+        what=_declared(Severity.CRITICAL, over_s=WINDOW_S),
+        above=0,
+        per="error_code",
+    ),
+    Rule(
+        name="warning_fault",
+        severity=Severity.WARNING,
+        summary="A failure that should be looked at occurred more than {threshold} times in {window}.",
+        remedy="Open the page of the code: it says what causes it and what to do.",
+        what=_declared(Severity.WARNING, over_s=15 * MINUTE_S),
+        above=20,
+        per="error_code",
+    ),
+)
+"""What follows from the severity that a fault declares, whatever catalog it is of."""
 
 SUCCESS_RATE = Ratio(part=Counted(names.DELIVERIES_GOOD), whole=Counted(names.DELIVERIES), over_s=WINDOW_S)
-ERROR_RATE = Ratio(part=Counted(names.REQUEST_ERRORS), whole=Counted(names.REQUESTS), over_s=WINDOW_S)
+ERROR_RATE = Ratio(
+    part=Counted(names.REQUEST_ERRORS, only=(("blame", OURS),)),
+    whole=Counted(names.REQUESTS, never=(HUNG_UP,)),
+    over_s=WINDOW_S,
+    minimum=REQUESTS_MIN,
+)
+ENDED = Counted(names.JOB_TRANSITIONS, only=(("verb", ("failed", "finished", "retried")),))
 DEAD_SIZE = Level(of=names.WEBHOOK_DEAD)
 MEAN_RETRIES = Average(of=Counted(names.DELIVERY_RETRIES), over_s=WINDOW_S)
 
@@ -103,7 +146,7 @@ SERVICE_RULES = (
     Rule(
         name="high_error_rate",
         severity=Severity.WARNING,
-        summary="More than {threshold} of requests are answered with an error.",
+        summary="More than {threshold} of requests fail because of us or of a service that we need.",
         remedy="Look at the errors by code; the page of each code says what to do.",
         what=ERROR_RATE,
         above=0.05,
@@ -127,7 +170,7 @@ SERVICE_RULES = (
         # A breaker that opened keeps calls away: what it turned down would have failed, so it counts.
         what=Count(
             of=(
-                Counted(names.LINK_FAILURES, never=(("error_code", CALLER_CODES),)),
+                Counted(names.LINK_FAILURES, never=(("blame", CALLERS),)),
                 Counted(names.LINK_DECISIONS, only=(("decision", ("rejected",)), ("reason", ("breaker_open",)))),
             ),
             over_s=WINDOW_S,
@@ -144,22 +187,61 @@ JOB_RULES = (
         severity=Severity.WARNING,
         summary="Jobs fail with one code more than {threshold} as often as usual.",
         remedy="Look at the dead letters of this code; the page of the code says what to do.",
-        what=Surge(of=Counted(names.JOBS_FAILED), over_s=WINDOW_S, usual_s=HOUR_S, least=10),
+        what=Surge(
+            of=Counted(names.JOBS_FAILED),
+            over_s=WINDOW_S,
+            usual_s=HOUR_S,
+            minimum=FAILURES_MIN,
+            baseline=ENDED,
+            baseline_minimum=BASELINE_MIN,
+        ),
         above=3,
         per="error_code",
     ),
     Rule(
         name="queue_stuck",
         severity=Severity.WARNING,
-        summary="Jobs have been due for more than {threshold} and none is worked on.",
-        remedy="Look at whether workers run, whether the queue is paused or held, and at leases that do not end.",
+        summary="Jobs have been due for more than {threshold}, workers serve the queue, and none is worked on.",
+        remedy="Look at what the workers of this queue log, and at handlers that never return.",
         # Not the depth: jobs that are due tomorrow wait too, and nothing is wrong with that.
-        what=Level(of=names.QUEUE_OLDEST, unless=names.JOBS_ACTIVE),
+        what=Level(
+            of=names.QUEUE_OLDEST,
+            where=(names.QUEUE_WORKERS,),
+            unless=(names.JOBS_ACTIVE, names.QUEUE_PAUSED, names.QUEUE_HELD),
+        ),
         above=5 * MINUTE_S,
         for_s=5 * MINUTE_S,
         per="queue",
     ),
+    Rule(
+        name="queue_without_worker",
+        severity=Severity.WARNING,
+        summary="Jobs have been due for more than {threshold} in a queue that no worker serves.",
+        remedy="Start a worker for this queue; if it is misspelt, cancel its jobs.",
+        what=Level(of=names.QUEUE_OLDEST, unless=(names.QUEUE_WORKERS, names.QUEUE_PAUSED)),
+        above=MINUTE_S,
+        for_s=MINUTE_S,
+        per="queue",
+    ),
+    Rule(
+        name="queue_held_long",
+        severity=Severity.WARNING,
+        summary="A breaker has kept jobs back that were due more than {threshold} ago.",
+        remedy="Look at what this queue calls; the breaker lets jobs through when that works again.",
+        what=Level(of=names.QUEUE_OLDEST, where=(names.QUEUE_HELD, names.QUEUE_WORKERS), unless=(names.QUEUE_PAUSED,)),
+        above=15 * MINUTE_S,
+        per="queue",
+    ),
+    Rule(
+        name="queue_paused_long",
+        severity=Severity.WARNING,
+        summary="Jobs were due more than {threshold} ago in a queue that was paused by hand.",
+        remedy="Read why it was paused; resume it when that is over.",
+        what=Level(of=names.QUEUE_OLDEST, where=(names.QUEUE_PAUSED,)),
+        above=HOUR_S,
+        per="queue",
+    ),
 )
 
-RULES = (*WEBHOOK_RULES, *SERVICE_RULES, *JOB_RULES)
+RULES = (*FAULT_RULES, *WEBHOOK_RULES, *SERVICE_RULES, *JOB_RULES)
 """All of them."""

@@ -70,8 +70,10 @@ def _overridden(rule: Rule, block: Mapping[str, Any]) -> Rule:
         changes["above" if rule.above is not None else "below"] = float(block["threshold"])
     if "severity" in block:
         changes["severity"] = Severity(block["severity"])
-    if "window_s" in block and not isinstance(rule.what, Level):
-        changes["what"] = replace(rule.what, over_s=float(block["window_s"]))
+    measured = {"over_s": block.get("window_s"), "minimum": block.get("minimum")}
+    given = {name: float(value) for name, value in measured.items() if value is not None}
+    if given:
+        changes["what"] = replace(rule.what, **given)  # type: ignore[arg-type]  # checked: this measure has them
     return replace(rule, **changes)
 
 
@@ -146,6 +148,14 @@ def _window_s(rule: Rule, value: Any) -> Found:
     return None
 
 
+def _minimum(rule: Rule, value: Any) -> Found:
+    if not isinstance(rule.what, Ratio | Surge):
+        return "this rule counts every time", "remove it; threshold says from how many on it matters"
+    if not _is_number(value) or value < 0:
+        return f"{_shown(value)} is not a number from 0 on", "write how often it has to happen in the window"
+    return None
+
+
 def _severity(rule: Rule, value: Any) -> Found:  # noqa: ARG001
     if value not in (Severity.WARNING.value, Severity.CRITICAL.value):
         return f"{_shown(value)} is no severity", "write warning or critical"
@@ -172,6 +182,7 @@ _FIELDS: dict[str, Callable[[Rule, Any], Found]] = {
     "threshold": _threshold,
     "for_s": _for_s,
     "window_s": _window_s,
+    "minimum": _minimum,
     "severity": _severity,
     "per": _per,
     "enabled": _enabled,

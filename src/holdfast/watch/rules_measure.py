@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 
 from holdfast.watch.names import Kind, Metric
 
@@ -42,6 +43,8 @@ class Count:
     over_s: float
     worst_of: str | None = None
     """Where one failure is counted under each value of this label, only the highest of them counts."""
+    rare: bool = False
+    """Whether the first time counts too: in Prometheus, a series that was never seen before needs more words."""
 
     def __post_init__(self) -> None:
         _check_kind(Kind.COUNTER, (one.metric for one in self.of))
@@ -57,9 +60,12 @@ class Ratio:
     part: Counted
     whole: Counted
     over_s: float
+    minimum: float = 0.0
+    """Nothing is read while `whole` happened less often than this in the window: one of two is no rate."""
 
     def __post_init__(self) -> None:
         _check_kind(Kind.COUNTER, (self.part.metric, self.whole.metric))
+        _check_minimum(self.minimum)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,31 +97,42 @@ class Quantile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """A gauge as it stands; `unless` leaves out what another gauge, of the same label, shows to be at work."""
+    """A gauge as it stands, of those values of its label for which other gauges say so."""
 
     of: Metric
-    unless: Metric | None = None
+    where: tuple[Metric, ...] = ()
+    """Each of these has to be above 0 for the same value of the label."""
+    unless: tuple[Metric, ...] = ()
+    """None of these may be above 0 for it."""
 
     def __post_init__(self) -> None:
-        _check_kind(Kind.GAUGE, (self.of, *((self.unless,) if self.unless else ())))
-        if self.unless is not None and self.unless.labels != self.of.labels:
-            raise ValueError(f"{self.of.name} and {self.unless.name} have different labels")
-        if self.unless is not None and len(self.of.labels) != 1:
-            raise ValueError(f"{self.of.name} has not one label by which to compare it")
+        _check_kind(Kind.GAUGE, (self.of, *self.where, *self.unless))
+        for other in (*self.where, *self.unless):
+            if other.labels != self.of.labels:
+                raise ValueError(f"{self.of.name} and {other.name} have different labels")
+            if len(self.of.labels) != 1:
+                raise ValueError(f"{self.of.name} has not one label by which to compare it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surge:
-    """How many times more often than usual it happened; nothing below `least` in the window."""
+    """How many times more often than usual it happened; nothing while there is nothing usual to compare it with."""
 
     of: Counted
     over_s: float
     usual_s: float
     """The usual number is the mean over this longer time, which ends at the same moment."""
-    least: float
+    minimum: float
+    """Nothing is read while it happened no more often than this in the window."""
+    baseline: Counted
+    """What shows that there is a usual: all that happened, well or not."""
+    baseline_minimum: float
+    """Nothing is read unless that happened so often in the longer time before the window."""
 
     def __post_init__(self) -> None:
-        _check_kind(Kind.COUNTER, (self.of.metric,))
+        _check_kind(Kind.COUNTER, (self.of.metric, self.baseline.metric))
+        _check_minimum(self.minimum)
+        _check_minimum(self.baseline_minimum)
         if not 0 < self.over_s < self.usual_s:
             raise ValueError("usual_s is not longer than over_s")
 
@@ -130,20 +147,29 @@ def metrics_of(measure: Measure) -> tuple[Metric, ...]:
             return tuple(one.metric for one in several)
         case Ratio(part=part, whole=whole):
             return part.metric, whole.metric
-        case Level(of=metric, unless=other):
-            return (metric,) if other is None else (metric, other)
-        case Average(of=one) | Quantile(of=one) | Surge(of=one):
+        case Level(of=metric, where=where, unless=unless):
+            return (metric, *where, *unless)
+        case Average(of=one) | Quantile(of=one):
             return (one.metric,)
+        case Surge(of=one, baseline=baseline):
+            return (one.metric, baseline.metric)
 
 
 def labels_of(measure: Measure) -> frozenset[str]:
     """The labels by which the measure can be taken apart."""
+    if isinstance(measure, Surge):
+        return frozenset(measure.of.metric.labels)  # the baseline is that of everything together
     return frozenset.intersection(*(frozenset(metric.labels) for metric in metrics_of(measure)))
 
 
 def window_s(measure: Measure) -> float | None:
     """How far back the measure looks; None when it looks at this moment."""
     return None if isinstance(measure, Level) else measure.over_s
+
+
+def _check_minimum(minimum: float) -> None:
+    if not 0 <= minimum < inf:
+        raise ValueError(f"{minimum} is not a number of times from 0 on")
 
 
 def _check_kind(kind: Kind, metrics: Iterable[Metric]) -> None:

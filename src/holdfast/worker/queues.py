@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ DEPTH_MAX = 10_000
 """Jobs are counted so far; a deeper queue is shown as at least this deep."""
 HEADS_MAX = 10_000
 QUEUES_MAX = 1_000
+WORKERS_MAX = 10_000
 SUBJECT = "queue:"
 """What happens to a queue is in the journal under this and its name."""
 
@@ -52,10 +54,37 @@ class QueueStatus:
     paused_reason: str | None
     breaker: BreakerStatus | None
     """The queue's own breaker, if it has ever moved."""
+    workers: int
+    """How many workers serve it now."""
 
     @property
     def paused(self) -> bool:
         return self.paused_us is not None
+
+    @property
+    def held(self) -> bool:
+        """Whether a breaker keeps its jobs back until their target works again."""
+        return self.breaker is not None and self.breaker.state != "closed" and self.breaker.mode == "hold"
+
+    @property
+    def state(self) -> str:
+        """In a word or two. Not `open`: that is what a breaker is when nothing goes through."""
+        if self.paused:
+            return "paused"
+        if not self.workers:
+            return "no worker"
+        if self.breaker is not None and self.breaker.state != "closed":
+            return "holding" if self.held else "failing fast"
+        return "running"
+
+    @property
+    def why(self) -> str | None:
+        """What keeps its jobs from being worked on, where something does."""
+        if self.paused:
+            return self.paused_reason
+        if not self.workers:
+            return "no worker serves this queue"
+        return self.breaker.reason if self.breaker is not None and self.breaker.state != "closed" else None
 
 
 class Queues:
@@ -133,6 +162,7 @@ def _status(tx: Tx, depth_max: int) -> list[QueueStatus]:
             oldest[queue] = due_us if before is None else min(before, due_us)
     processing: dict[str, int] = dict(tx.rows("queue.processing"))
     breakers = _breakers(tx)
+    workers = Counter(name for (names,) in tx.rows("queue.workers", most=WORKERS_MAX) for name in names.split(","))
     return [
         _one(
             tx,
@@ -143,8 +173,9 @@ def _status(tx: Tx, depth_max: int) -> list[QueueStatus]:
             paused_us=paused.get(name, (None, None))[0],
             paused_reason=paused.get(name, (None, None))[1],
             breaker=breakers.get(name),
+            workers=workers[name],
         )
-        for name in sorted({*paused, *oldest, *processing})
+        for name in sorted({*paused, *oldest, *processing, *workers})
     ]
 
 

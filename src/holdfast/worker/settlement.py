@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from holdfast.base import digest, encode, limits, world
-from holdfast.catalog import Blame, Failure
+from holdfast.catalog import Blame, Failure, Severity
 from holdfast.catalog.core import INTERNAL_ERROR
 from holdfast.catalog.durable import COMMIT_UNKNOWN, JOB_CANCELLED
 from holdfast.lifecycle import Cancel, HandlerAnswer, RetryAfter, RetryIn, Snooze
@@ -47,6 +47,8 @@ class Settlement:
     """How many attempts are not held against the job."""
     duration_us: int | None = None
     reason: str | None = None
+    severity: Severity | None = None
+    """How severe the failure's fault is."""
     blame: Blame | None = None
     """Whom the failure blames, where it speaks against what the job calls; a breaker counts those."""
 
@@ -116,6 +118,7 @@ def failed(job: Job, failure: Failure, retry: Retry | None, duration_us: int | N
         job=job,
         verb="retry",
         code=failure.code,
+        severity=failure.fault.severity,
         code_counts=encode(counts),
         upstream_status=_upstream_status(failure),
         delay_us=_us(decision.delay_s),
@@ -144,6 +147,7 @@ def _failed(
         job=job,
         verb=verb,
         code=failure.code,
+        severity=failure.fault.severity,
         message=failure.message,
         technical=technical,
         fingerprint=fingerprint(failure.code, job.kind, technical),

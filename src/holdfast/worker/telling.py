@@ -28,6 +28,7 @@ def settled(finished: Iterable[Finished], settlements: Iterable[Settlement], lat
             f"job.{verb}",
             **_facts(one.job),
             code=one.code,
+            severity=one.severity,
             message=one.message,
             technical=one.technical,
             reason=one.reason,

@@ -198,7 +198,7 @@ class Worker:
 
     def _tell_trouble(self, failure: Failure, **facts: str) -> None:
         if bus.listeners:
-            bus.tell("worker.trouble", worker=self.id, code=failure.code, technical=failure.technical, **facts)
+            bus.tell("worker.trouble", worker=self.id, technical=failure.technical, **failure.fault.facts, **facts)
 
     def _start_anew(self) -> None:
         """The lease was lost: what is held belongs to others. Take a new identity and begin again."""

@@ -202,7 +202,8 @@ class Conversions:
         self._store.atomic(lambda tx: tables.refuse(tx, upload_id, owner, facts, failure), repeatable=True)
         if bus.listeners:
             # There never was a job that could say so itself.
-            bus.tell("job.failed", id=upload_id, tenant="", queue=QUEUE, kind=CONVERT, code=failure.code, attempt=0)
+            facts = failure.fault.facts
+            bus.tell("job.failed", id=upload_id, tenant="", queue=QUEUE, kind=CONVERT, attempt=0, **facts)
         return failure
 
     def _has_source(self, upload_id: str) -> bool:

@@ -22,7 +22,7 @@ def tell_refusal(failure: Failure) -> None:
     asked = _ASKED.get()
     if asked is not None and bus.listeners:
         took_s = monotonic_s() - asked[1]
-        bus.tell("webhook.received", source=asked[0], event_id=None, code=failure.code, duration_s=took_s)
+        bus.tell("webhook.received", source=asked[0], event_id=None, duration_s=took_s, **failure.fault.facts)
 
 
 def refusals_told(edge: Application, platform_of: Callable[[Scope], str | None]) -> Application:

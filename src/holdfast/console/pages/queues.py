@@ -26,6 +26,7 @@ COLUMNS = (
     Column("ready", "number"),
     Column("waiting", "number"),
     Column("processing", "number"),
+    Column("workers", "number"),
     Column("oldest", "short"),
     Column("why", "wide"),
 )
@@ -44,7 +45,7 @@ def queues_panel(desk: Desk, visit: Visit) -> list[Part]:
 
 
 def _urgency(one: QueueStatus) -> tuple[bool, float, str]:
-    return state_of(one) == "running", -(one.oldest_ready_s or 0.0) // SAME_S, one.name
+    return one.state == "running", -(one.oldest_ready_s or 0.0) // SAME_S, one.name
 
 
 def _folded(rows: Sequence[Sequence[str]], others: int) -> Markup:
@@ -54,23 +55,15 @@ def _folded(rows: Sequence[Sequence[str]], others: int) -> Markup:
     return aside(f"{plural(others, 'more queue')}", table(COLUMNS, rows, caption="More queues", empty=""), *beyond)
 
 
-def state_of(one: QueueStatus) -> str:
-    """In one word. Not `open`: that is what a breaker is when nothing goes through."""
-    if one.paused:
-        return "paused"
-    if one.breaker is not None and one.breaker.state != "closed":
-        return "holding" if one.breaker.mode == "hold" else "failing fast"
-    return "running"
-
-
 def _row(visit: Visit, one: QueueStatus, now_us: int) -> list[str]:
-    state = state_of(one)
+    state = one.state
     return [
         link(visit.to("", scope=f"queue:{one.name}", range=visit.get("range")), one.name),
         badge(state, "good" if state == "running" else None),
         link(visit.to("jobs", state="queued", queue=one.name), count(one.ready, most=DEPTH_MAX)),
         count(one.waiting, most=DEPTH_MAX),
         link(visit.to("jobs", state="processing", queue=one.name), count(one.processing)),
+        count(one.workers),
         span(one.oldest_ready_s),
         _why(visit, one, now_us),
     ]
@@ -79,6 +72,8 @@ def _row(visit: Visit, one: QueueStatus, now_us: int) -> list[str]:
 def _why(visit: Visit, one: QueueStatus, now_us: int) -> Markup:
     if one.paused:
         return joined(element("bdi", one.paused_reason or ""), " since ", moment(one.paused_us, now_us))
+    if not one.workers:
+        return element("bdi", one.why or "")
     breaker = one.breaker
     if breaker is None or breaker.state == "closed":
         return Markup()

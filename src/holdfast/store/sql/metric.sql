@@ -67,8 +67,8 @@ DELETE FROM holdfast_metric_gauge WHERE process = :process;
 UPDATE holdfast_metric_flush SET seen_us = {now_us} WHERE process = :process;
 
 -- name: dead
--- Of each queue with dead letters: how many, and how many of late. One step in the index from queue to queue, and
--- bounded: what is more than `most` is counted no further.
+-- Of each queue with dead letters: how many, and how many of them are webhooks that were to be delivered, in all and of
+-- late. One step in the index from queue to queue, and bounded: what is more than `most` is counted no further.
 WITH RECURSIVE dead(queue) AS (
   SELECT (SELECT min(job.queue) FROM holdfast_job AS job WHERE job.state = 'failed')
   UNION ALL
@@ -78,8 +78,13 @@ WITH RECURSIVE dead(queue) AS (
 SELECT queue,
        (SELECT count(*) FROM (SELECT 1 FROM holdfast_job AS job WHERE job.state = 'failed' AND job.queue = dead.queue
                                LIMIT :most) AS counted),
-       (SELECT count(*) FROM (SELECT 1 FROM holdfast_job AS job WHERE job.state = 'failed' AND job.queue = dead.queue
-                                 AND job.failed_us >= {now_us} - :lately_us LIMIT :most) AS lately)
+       (SELECT count(*) FROM (SELECT job.id FROM holdfast_job AS job WHERE job.state = 'failed'
+                                 AND job.queue = dead.queue LIMIT :most) AS counted
+         WHERE EXISTS (SELECT 1 FROM holdfast_webhook_delivery AS delivery WHERE delivery.job_id = counted.id)),
+       (SELECT count(*) FROM (SELECT job.id FROM holdfast_job AS job WHERE job.state = 'failed'
+                                 AND job.queue = dead.queue AND job.failed_us >= {now_us} - :lately_us
+                               LIMIT :most) AS lately
+         WHERE EXISTS (SELECT 1 FROM holdfast_webhook_delivery AS delivery WHERE delivery.job_id = lately.id))
   FROM dead WHERE queue IS NOT NULL LIMIT :queues;
 
 -- name: take_turn

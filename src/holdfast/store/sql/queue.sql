@@ -41,5 +41,9 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM holdfast_job WHERE state = 'queued' 
 -- name: processing
 SELECT queue, count(*) FROM holdfast_job WHERE lease_owner IS NOT NULL GROUP BY queue;
 
+-- name: workers
+-- The queues of each worker whose lease holds, as one text each.
+SELECT queues FROM holdfast_worker WHERE lease_until_us > {now_us} LIMIT :most;
+
 -- name: breakers
 SELECT name, state, mode, reason, opened_us, until_us FROM holdfast_breaker ORDER BY (state = 'closed'), name LIMIT :most;
