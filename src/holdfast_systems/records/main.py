@@ -6,25 +6,31 @@ from fastapi import APIRouter
 
 from holdfast.catalog import Dialect
 from holdfast.guard import Keys
+from holdfast.http import link_check
 from holdfast.http.system import Ground, System
-from holdfast.worker import Jobs
+from holdfast.worker import Handlers, Jobs
 from holdfast_systems.records import tables
 from holdfast_systems.records.admission import Doors
 from holdfast_systems.records.api import application
 from holdfast_systems.records.api_admin import admin_routes
+from holdfast_systems.records.api_outside import enrichment_routes, verification_routes
 from holdfast_systems.records.api_records import company_routes, people_routes
 from holdfast_systems.records.api_slots import review_routes, slot_routes
 from holdfast_systems.records.callers import Callers
 from holdfast_systems.records.cursors import Cursors
+from holdfast_systems.records.enrichment import Enrichments
 from holdfast_systems.records.faults import NAME, RECORDS, catalog_at
 from holdfast_systems.records.maintenance import Maintenance
 from holdfast_systems.records.openapi import Describing
+from holdfast_systems.records.outside import Outside
 from holdfast_systems.records.quotas import Quotas
 from holdfast_systems.records.service import Service
 from holdfast_systems.records.session import Session
 from holdfast_systems.records.settings import read_settings
 from holdfast_systems.records.shedding import Workers
+from holdfast_systems.records.standins import standins
 from holdfast_systems.records.troubles import Telling
+from holdfast_systems.records.verification import Verifications
 
 
 def build(ground: Ground) -> System:
@@ -64,11 +70,21 @@ def build(ground: Ground) -> System:
         quotas=quotas,
         telling=Telling(catalog, settings),
     )
-    routes = [make(service, say) for make in (company_routes, people_routes, slot_routes, review_routes)]
+    verifications = Verifications(store, service.jobs, settings, catalog)
+    enrichments = Enrichments(store, service.jobs, catalog)
+    outside = Outside(ground, settings, root=root)
+    handlers = Handlers()
+    outside.add_handlers(handlers, verifications, enrichments)
+    routes = [
+        *(make(service, say) for make in (company_routes, people_routes, slot_routes, review_routes)),
+        verification_routes(service, say, verifications, catalog),
+        enrichment_routes(service, say, enrichments, catalog),
+    ]
     admin = admin_routes(service, callers, quotas, maintenance, say)
 
     def stop() -> None:
         workers.close()
+        outside.close()
         service.jobs.close()
 
     return System(
@@ -76,6 +92,10 @@ def build(ground: Ground) -> System:
         title="Companies, people and slots",
         catalogs=[RECORDS],
         parts={"": application(service, doors, catalog, routes=routes, admin=admin, page=APIRouter())},
+        handlers=handlers,
+        standins=standins() if ground.standins else {},
+        checks={link.name: link_check(link) for link in (outside.first.link, outside.second.link)},
+        start=lambda: outside.declare(store),
         says=[f"{ground.address}/openapi.json  what the records API takes and answers"],
         stop=stop,
     )

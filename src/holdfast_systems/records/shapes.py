@@ -178,3 +178,61 @@ QUOTA = record(
 ACCOUNTS = record("Accounts", accounts={"type": "array", "items": TEXT})
 WINDOW = record("The maintenance window", **{"from": MOMENT, "until": MOMENT})
 OPEN = record("No maintenance", status=one_of("open"))
+INNER_ERROR: Shape = {
+    "type": "object",
+    "required": ["error_code", "message"],
+    "properties": {
+        "error_code": TEXT,
+        "message": TEXT,
+        "details": {"type": "object"},
+        "retry_after": COUNT,
+        "documentation_url": TEXT,
+    },
+}
+STATUS = one_of("queued", "complete", "failed")
+VERIFICATION = record(
+    "A verification",
+    verification_id=ID,
+    email=TEXT,
+    person_uid=optional(PERSON_UID),
+    status=STATUS,
+    provider=optional(TEXT),
+    result=optional(one_of("valid", "invalid", "catch_all", "disposable", "risky", "unknown")),
+    details=optional({"type": "object"}),
+    error=optional(INNER_ERROR),
+    created_at=MOMENT,
+    completed_at=optional(MOMENT),
+)
+VERIFICATION_ASKED = record(
+    "The verification that was asked for", **inner(VERIFICATION)["properties"], cached={"type": "boolean"}
+)
+VERIFICATIONS = listing("verifications", inner(VERIFICATION))
+VERIFICATION_BODY: Shape = {
+    "type": "object",
+    "properties": {"email": {"type": "string", "format": "email", "maxLength": 254}, "person_uid": PERSON_UID},
+    "additionalProperties": False,
+    "minProperties": 1,
+    "maxProperties": 1,
+}
+ENRICHED: Shape = {
+    "type": "object",
+    "required": ["title", "description", "contact_emails", "social_links"],
+    "properties": {
+        "title": optional(TEXT),
+        "description": optional(TEXT),
+        "contact_emails": {"type": "array", "items": TEXT},
+        "social_links": {"type": "array", "items": TEXT},
+    },
+}
+ENRICHMENT = record(
+    "An enrichment",
+    enrichment_id=ID,
+    company_uid=COMPANY_UID,
+    status=STATUS,
+    outcome=optional(one_of("filled", "no_data")),
+    reason=optional(TEXT),
+    result=optional(ENRICHED),
+    error=optional(INNER_ERROR),
+    created_at=MOMENT,
+    completed_at=optional(MOMENT),
+)
