@@ -55,7 +55,7 @@ RETRYABLE = {
         "REQUEST_TIMEOUT",
         "TOO_EARLY",
         "UPSTREAM_ERROR",
-        "UPSTREAM_BUSY",
+        *("UPSTREAM_BUSY", "RESULT_UNWANTED"),
         "BAD_GATEWAY",
         "SERVICE_UNAVAILABLE",
         "GATEWAY_TIMEOUT",

@@ -23,12 +23,12 @@ class Step:
 
 DECISION_ORDER: tuple[Step, ...] = (
     Step("Has a link inside retried it already?", Stop.RETRIED_INSIDE),
-    Step("Does the fault's rule say never?", Stop.NOT_RETRYABLE),
+    Step("Does the fault's rule say never, and `on` not name it?", Stop.NOT_RETRYABLE),
     Step("Is it a write without a key?", Stop.WRITE_WITHOUT_KEY),
     Step("Are all attempts used?", Stop.ATTEMPTS_USED),
     Step("Are the attempts of this code used?", Stop.CODE_ATTEMPTS_USED),
     Step("Is it unknown, and a write or seen too often?", Stop.UNKNOWN_FAILURE),
-    Step("Does the condition refuse this occurrence?", Stop.CONDITION_UNMET),
+    Step("Does `on` or `when` refuse this occurrence?", Stop.CONDITION_UNMET),
     Step("Is the wait longer than the deadline leaves?", Stop.DEADLINE_TOO_NEAR),
     Step("Would the attempt start after within_s?", Stop.TIME_USED),
     Step("Is the retry budget spent?", Stop.BUDGET_SPENT),

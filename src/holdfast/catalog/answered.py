@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.base.redaction import redacted_text
 from holdfast.catalog import core
 from holdfast.catalog.catalog import Catalog
 from holdfast.catalog.dialect import bounded_details
@@ -97,7 +98,7 @@ def _from_attributes(error: BaseException, remote: Remote) -> Remote:
     code, message = getattr(error, "status", None), getattr(error, "message", None)
     return remote._replace(
         code=code if isinstance(code, str) and is_code(code) else remote.code,
-        message=remote.message or (message if isinstance(message, str) else ""),
+        message=remote.message or (redacted_text(message) if isinstance(message, str) else ""),
     )
 
 

@@ -55,6 +55,17 @@ DEADLINE_EXCEEDED = _fault(
     remedy="Call again with a longer deadline.",
     related=("NETWORK_TIMEOUT",),
 )
+RESULT_UNWANTED = _fault(
+    "RESULT_UNWANTED",
+    status=502,
+    says="There is no result yet.",
+    technical="`Retry.on_result` refused what the call returned",
+    retry=True,
+    blame=Blame.UPSTREAM,
+    breaker=False,
+    causes=("the callee answered, but not with what was waited for",),
+    remedy="Wait longer, or take the last result as it is: that is what the caller gets.",
+)
 RATE_LIMIT_EXCEEDED = _fault(
     "RATE_LIMIT_EXCEEDED",
     status=429,

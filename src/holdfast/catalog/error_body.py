@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from holdfast.base import CodecError, decode, limits
+from holdfast.base.redaction import redacted_text
 from holdfast.catalog.fault import CODE_CHARS_MAX, CODE_SHAPE
 from holdfast.catalog.remote import Remote
 
@@ -33,7 +34,7 @@ def said_by(body: bytes | None, status: int | None) -> Said:
     message = next((text for text in map(_text, _sentences(holder, inner)) if text), "")
     details = holder.get("details")
     return Said(
-        Remote(status, code[:CODE_CHARS_MAX], message[: limits().message_chars_max]),
+        Remote(status, code[:CODE_CHARS_MAX], redacted_text(message[: limits().message_chars_max])),
         details if isinstance(details, dict) else {},
         alone=bool(inner or "error_code" in document) and document.keys() <= _ERROR_MEMBERS,
     )

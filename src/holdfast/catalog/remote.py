@@ -16,7 +16,7 @@ class Remote(NamedTuple):
     code: str = ""
     """The code in its error body; empty when there was none."""
     message: str = ""
-    """Its sentence."""
+    """Its sentence, without what looks like a secret."""
 
     def __str__(self) -> str:
         """One line for the log."""

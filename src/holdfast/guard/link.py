@@ -27,6 +27,7 @@ from holdfast.guard.key import checked_key, under_key
 from holdfast.guard.live import enlist
 from holdfast.guard.parts import check_parts
 from holdfast.guard.telling import SUCCEEDED, tell
+from holdfast.guard.unwanted import refusing, refusing_async, returning, returning_async
 from holdfast.policy.backoff import PolicyInvalid
 from holdfast.policy.deadline import within
 from holdfast.policy.decide import usual_delays
@@ -137,8 +138,22 @@ class Link:
         return self._guarded(function, keyed=False)(*args, **kwargs)  # type: ignore[no-any-return]
 
     def attempts(self) -> Attempts:
-        """The iterator form: `for attempt in link.attempts(): with attempt: ...`."""
+        """The iterator form: `for attempt in link.attempts(): with attempt: ...`.
+
+        Raises:
+            TypeError: the rule has `on_result`, and a loop has no result to look at.
+        """
+        self.check_loop()
         return Attempts(self, key=None)
+
+    def check_loop(self) -> None:
+        """Refuse the iterator form where it cannot work.
+
+        Raises:
+            TypeError: as `attempts`.
+        """
+        if self.retry is not None and self.retry.on_result is not None:
+            raise TypeError(f"{self.name}: attempts() sees no result for Retry.on_result; guard a function instead")
 
     def keyed(self, key: str | Callable[..., str]) -> Keyed:
         """The same link under an idempotency key, or under one that a function makes from the arguments."""
@@ -157,9 +172,15 @@ class Link:
         return f"<Link {self.name}>"
 
     def _guarded(self, function: Callable[..., Any], *, keyed: bool) -> Callable[..., Any]:
+        refuses = None if self.retry is None else self.retry.on_result
         if _is_async(function):
-            return _in_total_async(self.total_s, guard_async(self, function, keyed=keyed))
-        return _in_total(self.total_s, guard_sync(self, function, keyed=keyed))
+            if refuses is None:
+                return _in_total_async(self.total_s, guard_async(self, function, keyed=keyed))
+            guarded = guard_async(self, refusing_async(function, refuses), keyed=keyed)
+            return _in_total_async(self.total_s, returning_async(guarded))
+        if refuses is None:
+            return _in_total(self.total_s, guard_sync(self, function, keyed=keyed))
+        return _in_total(self.total_s, returning(guard_sync(self, refusing(function, refuses), keyed=keyed)))
 
 
 class Keyed:
@@ -187,6 +208,7 @@ class Keyed:
             raise TypeError(
                 "attempts() has no arguments to make a key from; give the key itself: link.keyed('order:7')"
             )
+        self._link.check_loop()
         return Attempts(self._link, key=self._key)
 
     def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:

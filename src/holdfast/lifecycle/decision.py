@@ -12,7 +12,7 @@ class Stop(StrEnum):
     NOT_RETRYABLE = "not_retryable"
     """The fault is declared never to be retried."""
     CONDITION_UNMET = "condition_unmet"
-    """`Retry.when` refused this occurrence."""
+    """`Retry.on` or `Retry.when` refused this occurrence."""
     ATTEMPTS_USED = "attempts_used"
     """All attempts of the rule are used."""
     CODE_ATTEMPTS_USED = "code_attempts_used"

@@ -2,7 +2,8 @@
 
 The operation's rule bounds the total. The fault's rule, where it has one of its own, bounds the attempts that fail
 with its code and sets their backoff; of two times (`within_s`) the shorter counts, and both conditions must hold.
-A Retry-After replaces the backoff. Nothing waits past a deadline.
+Exceptions that the operation's rule names (`on`) are retried by that rule alone. A Retry-After replaces the backoff.
+Nothing waits past a deadline.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from math import inf, isnan
 
 from holdfast.catalog import Failure
 from holdfast.catalog.classify import UNKNOWN_CODE
+from holdfast.catalog.core import RESULT_UNWANTED
 from holdfast.lifecycle import Decision, GiveUp, RetryAfter, Stop
 from holdfast.policy.backoff import Chance
 from holdfast.policy.jitter import Dice
 from holdfast.policy.retry import Retry
 
 DEFAULT = Retry()
+UNWANTED_CODE = RESULT_UNWANTED.code
 
 
 def decide(
@@ -41,7 +44,8 @@ def decide(
         writes: the operation changes something; such are retried only when `keyed`.
     """
     fault = failure.fault
-    rule = fault.rule
+    named = None if retry is None or fault.code == UNWANTED_CODE else retry.names(failure)
+    rule = True if named else fault.rule
     own = None if rule is True else rule if isinstance(rule, Retry) else None
     if rule is False or (own is not None and own.attempts == 1):
         return GiveUp(Stop.NOT_RETRYABLE)
@@ -54,9 +58,11 @@ def decide(
     capped = whole.attempts_per_code and by_code >= whole.attempts_per_code.get(fault.code, inf)
     if capped or (own is not None and by_code >= own.attempts):
         return GiveUp(Stop.CODE_ATTEMPTS_USED)
-    if fault.code == UNKNOWN_CODE and (writes or by_code >= whole.attempts_unknown):
+    if fault.code == UNKNOWN_CODE and not named and (writes or by_code >= whole.attempts_unknown):
         return GiveUp(Stop.UNKNOWN_FAILURE)
-    if (whole.when is not None or rule is not True) and not (whole.allows(failure) and failure.retryable):
+    if named is False or (whole.when is not None and not whole.when(failure)):
+        return GiveUp(Stop.CONDITION_UNMET)
+    if rule is not True and not failure.retryable:
         return GiveUp(Stop.CONDITION_UNMET)
     delay_s = _delay_s(own or whole, failure, by_code if own else attempt, dice, previous_s)
     if delay_s >= left_s:
@@ -74,7 +80,7 @@ def usual_delays(retry: Retry | None) -> tuple[float | Chance, ...] | None:
     None when an occurrence, the time or the delay before has a say too.
     """
     whole = retry or DEFAULT
-    if whole.when is not None or whole.within_s is not None or whole.attempts_per_code:
+    if whole.on is not None or whole.when is not None or whole.within_s is not None or whole.attempts_per_code:
         return None
     return whole.backoff.chances(whole.attempts - 1)
 

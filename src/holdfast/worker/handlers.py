@@ -158,6 +158,8 @@ class Handlers:
         if not isinstance(kind, str):
             raise TypeError('name the kind: @handlers.handle("mail.send")')
         check_parts(kind, retry=retry, classifier=classifier)
+        if retry is not None and retry.on_result is not None:
+            raise PolicyInvalid(f"{kind}: retry: on_result is for links; let the handler return RetryIn(seconds)")
 
         def register(function: Function) -> Function:
             if kind in self._handlers:

@@ -166,7 +166,9 @@ def _judged(failure: Failure) -> Failure:
     """
     if failure.code != COMMIT_UNKNOWN.code or failure.fault.rule is not False:
         return failure
-    return Failure(replace(failure.fault, retry=True))
+    judged = Failure(replace(failure.fault, retry=True))
+    judged.__cause__ = failure.__cause__
+    return judged
 
 
 def _rule(job: Job, retry: Retry | None) -> Retry:
