@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from threading import Lock
-from urllib.parse import urlsplit
 
 from holdfast.base import Secret, monotonic_s, world
 from holdfast.catalog.core import FORBIDDEN, RATE_LIMIT_EXCEEDED, UNAUTHORIZED
 from holdfast.console.sessions import Sessions, cookie_of
 from holdfast.http.asgi import Scope, header
 from holdfast.http.operator import bears
+from holdfast.http.origin import is_own, origin_of
 from holdfast.http.this_machine import from_this_machine
 
 OPERATOR = "operator"
@@ -41,10 +41,9 @@ class Access:
     """The door of one console. Threads may share it."""
 
     def __init__(self, token: Secret, *, address: str, trusted_proxy_header: str | None = None) -> None:
-        parts = urlsplit(address)
         self.sessions = Sessions(token)
-        self.secure = parts.scheme == "https"
-        self._origin = f"{parts.scheme}://{parts.netloc}"
+        self.secure = address.startswith("https:")
+        self._origin = origin_of(address)
         self._token = token
         self._header = trusted_proxy_header.lower() if trusted_proxy_header else None
         self._link = Secret(world().token_bytes(LINK_BYTES).hex())
@@ -116,6 +115,5 @@ class Access:
         Raises:
             Failure: FORBIDDEN.
         """
-        here = {self._origin, f"{scope.get('scheme', 'http')}://{header(scope, 'host')}"}
-        if header(scope, "origin") not in here:
+        if not is_own(scope, self._origin):
             raise FORBIDDEN("The request came from another site.")

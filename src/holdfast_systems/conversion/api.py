@@ -11,21 +11,23 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse, StreamingResponse
 
 from holdfast.artifact import Stream
 from holdfast.catalog import CORE
-from holdfast.http import BodyRule, Edge, RateLimits, RateRule, by_client
+from holdfast.http import BodyRule, Edge, RateLimits, RateRule
 from holdfast.http.asgi import Application, Receive, Scope, Send
+from holdfast.http.origin import is_foreign, origin_of
 from holdfast.policy import RateLimit
 from holdfast.store import Store
 from holdfast_systems.conversion.conversions import PAGE_ROWS, Conversions
-from holdfast_systems.conversion.faults import CONVERSION_FAULTS, too_large
+from holdfast_systems.conversion.faults import CONVERSION_FAULTS, FORBIDDEN, too_large
 from holdfast_systems.conversion.live import Live
 from holdfast_systems.conversion.model import disposition
+from holdfast_systems.conversion.quota import Quota
 from holdfast_systems.conversion.session import OWNER_KEY
 from holdfast_systems.conversion.settings import Settings
 from holdfast_systems.conversion.uploads import FORM_BYTES_MAX, Refused, receive
@@ -33,6 +35,7 @@ from holdfast_systems.conversion.uploads import FORM_BYTES_MAX, Refused, receive
 P = ParamSpec("P")
 T = TypeVar("T")
 
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
 UPLOAD_PATH = "/api/upload"
 SMALL_BYTES_MAX = 65_536
 UPLOAD_WAIT_S = 30.0
@@ -83,9 +86,18 @@ class Patient:
 
 
 def application(
-    conversions: Conversions, live: Live, settings: Settings, store: Store, patient: Patient, *, root: str, spool: Path
+    conversions: Conversions,
+    live: Live,
+    settings: Settings,
+    store: Store,
+    patient: Patient,
+    quota: Quota,
+    *,
+    address: str,
+    spool: Path,
 ) -> Application:
-    """The system's own application, standing at the path `root`."""
+    """The system's own application, standing at this address."""
+    root = urlsplit(address).path
     app = FastAPI(
         title="Conversion",
         summary="PDF → XML with a queue",
@@ -96,16 +108,28 @@ def application(
     )
     _pages(app, root, settings)
     _jobs(app, conversions, live, patient)
-    _upload(app, conversions, settings, patient, spool)
+    _upload(app, conversions, settings, patient, quota, spool)
     large = too_large(settings.bytes_max)
     rate = RateLimit(count=settings.uploads_per_minute, per_s=MINUTE_S)
+    per_address = RateRule(name="conversion-uploads", rate=rate, by=quota.group, when=_is_upload)
     return Edge(
-        _with_slash(app, f"{root}/"),
+        _from_own_pages(_with_slash(app, f"{root}/"), origin_of(address)),
         catalog=CONVERSION_FAULTS,
         remap={"PAYLOAD_TOO_LARGE": large, "TOO_LARGE": large},
         body=_body_rule(settings.bytes_max),
-        limits=RateLimits(RateRule(name="conversion-uploads", rate=rate, by=by_client, when=_is_upload), store=store),
+        limits=RateLimits(per_address, store=store),
     )
+
+
+def _from_own_pages(app: Application, origin: str) -> Application:
+    """A page of another site changes nothing with the cookie of whoever looks at it."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] not in READING and is_foreign(scope, origin):
+            raise FORBIDDEN("The request came from another site.")
+        await app(scope, receive, send)
+
+    return answer
 
 
 def _with_slash(app: Application, page: str) -> Application:
@@ -183,23 +207,26 @@ def _jobs(app: FastAPI, conversions: Conversions, live: Live, patient: Patient) 
         return Response(status_code=204)
 
 
-def _upload(app: FastAPI, conversions: Conversions, settings: Settings, patient: Patient, spool: Path) -> None:
+def _upload(
+    app: FastAPI, conversions: Conversions, settings: Settings, patient: Patient, quota: Quota, spool: Path
+) -> None:
     large = too_large(settings.bytes_max)
 
     @app.post(UPLOAD_PATH, status_code=201, summary="Upload a PDF to be converted", openapi_extra=UPLOAD_FORM)
     async def upload(request: Request) -> Response:
-        owner = _owner(request)
-        try:
-            received = await receive(
-                request.stream(),
-                request.headers.get("content-type", ""),
-                spool=spool,
-                limit=settings.bytes_max,
-                large=large,
-            )
-        except Refused as refused:
-            raise await to_thread(conversions.refuse, owner, refused) from refused
-        job, created = await patient(conversions.accept, owner, received)
+        sender = quota.sender(_owner(request), request.scope)
+        with quota.arriving(sender):
+            try:
+                received = await receive(
+                    request.stream(),
+                    request.headers.get("content-type", ""),
+                    spool=spool,
+                    limit=settings.bytes_max,
+                    large=large,
+                )
+            except Refused as refused:
+                raise await to_thread(conversions.refuse, sender, refused) from refused
+            job, created = await patient(conversions.accept, sender, received)
         return _json({**job, "created": created}, status=201 if created else 200)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.artifact import ARTIFACT_FAULTS, Artifacts, Stream
 from holdfast.base import Json, bus, new_id, utc_text
-from holdfast.catalog import CORE, Failure
+from holdfast.catalog import CORE, Failure, Fault
 from holdfast.catalog.durable import NO_DEAD_LETTER
 from holdfast.store import Store, Tx
 from holdfast.worker import DeadLetters, Jobs
@@ -25,10 +25,12 @@ from holdfast_systems.conversion.model import (
     view,
     xml_file_name,
 )
+from holdfast_systems.conversion.quota import Quota, Sender
 from holdfast_systems.conversion.settings import Settings
 from holdfast_systems.conversion.uploads import Refused
 
 PAGE_ROWS = 100
+NOT_THERE = CORE["NOT_FOUND"]
 NOT_FOUND = ARTIFACT_FAULTS["ARTIFACT_NOT_FOUND"].code
 DUPLICATE_RECORD = CORE["DUPLICATE_RECORD"].code
 
@@ -36,36 +38,39 @@ DUPLICATE_RECORD = CORE["DUPLICATE_RECORD"].code
 class Conversions:
     """The uploads of a store, with their files and their jobs. Threads may share it; everything here blocks."""
 
-    def __init__(self, store: Store, artifacts: Artifacts, settings: Settings) -> None:
+    def __init__(self, store: Store, artifacts: Artifacts, settings: Settings, quota: Quota) -> None:
         self._store = store
+        self._quota = quota
         self._artifacts = artifacts
         self._settings = settings
         self._jobs = Jobs(store)
         self._dead = DeadLetters(store)
 
-    def accept(self, owner: str, received: Received) -> tuple[dict[str, Json], bool]:
+    def accept(self, sender: Sender, received: Received) -> tuple[dict[str, Json], bool]:
         """The job that converts the file, and whether it is a new one.
 
         Raises:
-            Failure: IO_ERROR when the file cannot be stored; the owner's list shows it as failed.
+            Failure: QUOTA_EXCEEDED, STORE_FULL; IO_ERROR when the file cannot be stored, which the owner's list shows
+                as failed.
         """
         with received.file:
-            twin = self._twin(owner, received.twin_key)
+            twin = self._twin(sender.owner, received.twin_key)
             if twin is not None:
-                return self.show(owner, twin), False
+                return self.show(sender.owner, twin), False
+            self._quota.check(sender, more_bytes=received.bytes)
             upload_id = new_id()
-            self._keep_source(owner, upload_id, received)
+            self._keep_source(sender, upload_id, received)
         # Dying here leaves a file without a row, which retention sweeps up.
-        counts = self._store.atomic(
-            lambda tx: tables.accept(tx, self._jobs, upload_id, owner, received), repeatable=True
-        )
+        counts = self._written(sender, upload_id, received)
         if counts != upload_id:
             self._drop(source_name(upload_id))
-        return self.show(owner, counts), counts == upload_id
+        if isinstance(counts, Failure):
+            raise counts
+        return self.show(sender.owner, counts), counts == upload_id
 
-    def refuse(self, owner: str, refused: Refused) -> Failure:
+    def refuse(self, sender: Sender, refused: Refused) -> Failure:
         """Remember a refused upload as a failed one; the failure to answer with."""
-        return self._refused(owner, new_id(), refused.facts, refused.failure)
+        return self._refused(sender, new_id(), refused.facts, refused.failure)
 
     def listing(self, owner: str, *, before: str | None = None, count: int = PAGE_ROWS) -> dict[str, Json]:
         """The owner's conversions, newest first, and whether the gateway gets jobs."""
@@ -91,7 +96,7 @@ class Conversions:
         """One conversion with everything that happened to it.
 
         Raises:
-            Failure: NOT_FOUND, FORBIDDEN.
+            Failure: NOT_FOUND.
         """
         record = self._own(owner, upload_id)
         history = self._jobs.history(record["job_id"]) if record["job_id"] else []
@@ -103,7 +108,7 @@ class Conversions:
         Raises:
             Failure: NOT_READY, EXPIRED, IO_ERROR; NOT_FOUND, FORBIDDEN.
         """
-        record = self._own(owner, upload_id)
+        record = self._own(owner, upload_id, others=FORBIDDEN)
         if record["purged_us"] is not None or (record["job_id"] and record["state"] is None):
             raise EXPIRED()
         if record["state"] != "complete":
@@ -120,7 +125,7 @@ class Conversions:
             Failure: NOT_READY while it is in work, CONFLICT when it is complete or a newer upload does the same,
                 EXPIRED without its PDF; NOT_FOUND, FORBIDDEN.
         """
-        record = self._own(owner, upload_id)
+        record = self._own(owner, upload_id, others=FORBIDDEN)
         if record["state"] in ("queued", "processing"):
             raise NOT_READY()
         if record["state"] == "complete":
@@ -141,7 +146,7 @@ class Conversions:
         """Forget a conversion and delete its files; a worker that is at it is told to stop.
 
         Raises:
-            Failure: NOT_FOUND, FORBIDDEN.
+            Failure: NOT_FOUND.
         """
         record = self._own(owner, upload_id)
         if record["job_id"] is not None:
@@ -155,12 +160,22 @@ class Conversions:
         """Send the last wake-ups."""
         self._jobs.close()
 
-    def _own(self, owner: str, upload_id: str) -> dict[str, Any]:
+    def _written(self, sender: Sender, upload_id: str, received: Received) -> str | Failure:
+        """The id of the upload that counts; or why there is no room, looked at again: others came meanwhile."""
+
+        def phase(tx: Tx) -> str | Failure:
+            refusal = self._quota.refusal(tx, sender, more_bytes=received.bytes)
+            return refusal or tables.accept(tx, self._jobs, upload_id, sender, received)
+
+        return self._store.atomic(phase, repeatable=True)
+
+    def _own(self, owner: str, upload_id: str, *, others: Fault = NOT_THERE) -> dict[str, Any]:
+        """The owner's upload; what belongs to others is as good as not there, unless another fault is to be told."""
         record = self._store.atomic(lambda tx: tables.find(tx, upload_id), write=False)
         if record is None:
-            raise CORE["NOT_FOUND"]()
+            raise NOT_THERE()
         if record["owner"] != owner:
-            raise FORBIDDEN()
+            raise others()
         return record
 
     def _twin(self, owner: str, key: str) -> str | None:
@@ -184,7 +199,7 @@ class Conversions:
     def _view(self, record: Mapping[str, Any]) -> dict[str, Json]:
         return view(record, attempts_max=self._settings.retry_max_attempts)
 
-    def _keep_source(self, owner: str, upload_id: str, received: Received) -> None:
+    def _keep_source(self, sender: Sender, upload_id: str, received: Received) -> None:
         try:
             self._artifacts.put(source_name(upload_id), received.file, bytes_max=self._settings.bytes_max)
         except Failure as failure:
@@ -196,10 +211,15 @@ class Conversions:
                 "bytes": received.bytes,
                 "sha256": received.sha256,
             }
-            raise self._refused(owner, upload_id, facts, refused) from failure
+            raise self._refused(sender, upload_id, facts, refused) from failure
 
-    def _refused(self, owner: str, upload_id: str, facts: dict[str, Any], failure: Failure) -> Failure:
-        self._store.atomic(lambda tx: tables.refuse(tx, upload_id, owner, facts, failure), repeatable=True)
+    def _refused(self, sender: Sender, upload_id: str, facts: dict[str, Any], failure: Failure) -> Failure:
+        def phase(tx: Tx) -> None:
+            # Who has too many rows already gets the answer, and no further row.
+            if self._quota.refusal(tx, sender, more_bytes=0) is None:
+                tables.refuse(tx, upload_id, sender, facts, failure)
+
+        self._store.atomic(phase, repeatable=True)
         if bus.listeners:
             # There never was a job that could say so itself.
             facts = failure.fault.facts

@@ -100,6 +100,29 @@ FORBIDDEN = _fault(
     causes=("the job was uploaded in another session",),
     remedy="Use the browser with which it was uploaded.",
 )
+QUOTA_EXCEEDED = _fault(
+    "QUOTA_EXCEEDED",
+    status=429,
+    says="You have too many files here. Delete some, or wait until the oldest expire.",
+    technical="the {whose} holds {held} of {most} {what}",
+    causes=("one session, or one address, has uploaded more than it may keep at a time",),
+    remedy="Delete files that are done; failed ones go after hours, the others after days.",
+    examples=({"whose": "session", "what": "bytes", "held": 1_073_000_000, "most": 1_073_741_824},),
+    related=("STORE_FULL", "TOO_LARGE"),
+)
+STORE_FULL = _fault(
+    "STORE_FULL",
+    status=503,
+    says="There is no room for more files right now. Try again later.",
+    technical="{what}: {held} of {most}",
+    retry=True,
+    blame=Blame.SERVER,
+    causes=("all uploads together take up what they may", "too many uploads are on their way at once"),
+    remedy="Shorten the retention or raise HOLDFAST_CONVERSION_STORE_BYTES_MAX; look who uploads so much.",
+    examples=({"what": "bytes", "held": 21_474_000_000, "most": 21_474_836_480},),
+    severity=Severity.WARNING,
+    related=("QUOTA_EXCEEDED", "IO_ERROR"),
+)
 UNKNOWN = _fault(
     "UNKNOWN",
     status=500,

@@ -19,6 +19,7 @@ from holdfast_systems.conversion.links import Gateway
 from holdfast_systems.conversion.live import Live
 from holdfast_systems.conversion.model import CONVERT, PURGE, QUEUE, UPKEEP_QUEUE
 from holdfast_systems.conversion.place import Place
+from holdfast_systems.conversion.quota import Quota
 from holdfast_systems.conversion.session import Sessions, WithSession
 from holdfast_systems.conversion.settings import BreakerMode, Settings, read_settings
 from holdfast_systems.conversion.steps import Converter
@@ -41,12 +42,16 @@ def build(ground: Ground) -> System:
     spool.mkdir(parents=True, exist_ok=True)
     place = Place(settings.gateway, ground.folder / "gateway", bytes_max=settings.bytes_max, switchable=ground.standins)
     gateway = Gateway(place.address, timeout_s=settings.gateway_timeout_s, result_bytes_max=settings.result_bytes_max)
-    conversions = Conversions(ground.store, artifacts, settings)
+    secret = tables.shared_secret(ground.store)
+    quota = Quota(ground.store, settings, secret)
+    conversions = Conversions(ground.store, artifacts, settings, quota)
     parts = urlsplit(ground.address)
     threads = ThreadPoolExecutor(STORAGE_THREADS, thread_name_prefix="conversion-storage")
     live = Live(conversions)
-    inner = application(conversions, live, settings, ground.store, Patient(threads), root=parts.path, spool=spool)
-    sessions = Sessions(tables.shared_secret(ground.store))
+    inner = application(
+        conversions, live, settings, ground.store, Patient(threads), quota, address=ground.address, spool=spool
+    )
+    sessions = Sessions(secret)
 
     def stop() -> None:
         threads.shutdown(wait=False, cancel_futures=True)
@@ -62,7 +67,7 @@ def build(ground: Ground) -> System:
         handlers=_handlers(
             settings,
             gateway,
-            Converter(artifacts, gateway, retry=settings.retry, bytes_max=settings.bytes_max),
+            Converter(ground.store, artifacts, gateway, retry=settings.retry, bytes_max=settings.bytes_max),
             Upkeep(ground.store, artifacts, settings),
         ),
         standins={"conversion-gateway": faults_door(place.address, place.token)}

@@ -8,10 +8,13 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any
 
+from holdfast.http.client_address import Network, networks_of
 from holdfast.policy import Backoff, Breaker, Retry, Spread
 
 PREFIX = "HOLDFAST_CONVERSION_"
-DAY_S = 86_400.0
+HOUR_S = 3_600.0
+DAY_S = 24 * HOUR_S
+MEBIBYTE = 1_048_576
 JITTER_SHARE = 0.2
 IO_ATTEMPTS = 2
 """A storage failure is tried once more."""
@@ -41,9 +44,9 @@ class Settings:
     """How long one conversion may take before it counts as GW_TIMEOUT."""
     artifacts: str = ""
     """Where PDFs and results are kept: a folder, `s3://…`, `gs://…`; without it, the system's own folder."""
-    bytes_max: int = 50 * 1_048_576
+    bytes_max: int = 50 * MEBIBYTE
     """The largest PDF."""
-    result_bytes_max: int = 128 * 1_048_576
+    result_bytes_max: int = 128 * MEBIBYTE
     """The largest XML; a conversion that gives more is refused."""
     concurrency: int = 4
     """So many conversions run at once in each worker process."""
@@ -61,6 +64,8 @@ class Settings:
     """How often the gateway's health is asked while the breaker is open."""
     retention_s: float = 3 * DAY_S
     """PDFs and results are deleted so long after their job has ended."""
+    failed_retention_s: float = 6 * HOUR_S
+    """PDFs of failed conversions, and the rows of uploads that were refused, are deleted after this."""
     forget_s: float = 30 * DAY_S
     """Rows of the list are deleted so long after their files."""
     sweep_s: float = 600.0
@@ -69,6 +74,21 @@ class Settings:
     """Files that belong to no row are deleted when they are older than this."""
     uploads_per_minute: int = 600
     """From one address."""
+    uploads_at_once_max: int = 64
+    """Uploads that are on their way at a time, in each process that serves."""
+    address_uploads_at_once_max: int = 16
+    """Of these, from one address."""
+    session_uploads_max: int = 500
+    """Uploads that one session may have here at a time."""
+    session_bytes_max: int = 1_024 * MEBIBYTE
+    """What the PDFs and results of one session may take up."""
+    address_uploads_max: int = 2_000
+    """Uploads that may be here at a time from one address, in however many sessions."""
+    address_bytes_max: int = 4_096 * MEBIBYTE
+    store_bytes_max: int = 20_480 * MEBIBYTE
+    """What all PDFs and results together may take up."""
+    trusted_proxies: str = ""
+    """Networks, with commas, whose `X-Forwarded-For` says where a request comes from."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -79,12 +99,21 @@ class Settings:
             raise SettingInvalid(f"{PREFIX}RETRY_DELAYS_S: give 1 to {DELAYS_MAX} numbers of seconds")
         if self.gateway and not self.gateway.startswith(("http://", "https://")):
             raise SettingInvalid(f"{PREFIX}GATEWAY: {self.gateway!r} is no address; write http://host:port")
+        try:
+            networks_of(self.trusted_proxies)
+        except ValueError as invalid:
+            raise SettingInvalid(f"{PREFIX}TRUSTED_PROXIES: {invalid}") from None
         # Rules that cannot be meant are refused when the system starts, not when the first job fails.
         for rule in (lambda: self.retry, lambda: self.breaker):
             try:
                 rule()
             except ValueError as invalid:
                 raise SettingInvalid(f"{PREFIX}…: {invalid}") from None
+
+    @property
+    def proxies(self) -> tuple[Network, ...]:
+        """The networks of the trusted proxies."""
+        return networks_of(self.trusted_proxies)
 
     @property
     def retry(self) -> Retry:

@@ -1,4 +1,4 @@
-"""What a worker does with a conversion. It changes nothing but the result's file; the engine writes the rest.
+"""What a worker does with a conversion. It writes the result's file and its size; the engine writes the rest.
 
 The job's result names the file, and the engine stores it in the transaction that completes the job: there is a
 result exactly when the job is complete.
@@ -11,6 +11,7 @@ from holdfast.base import Json
 from holdfast.catalog import Failure
 from holdfast.lifecycle import Cancel
 from holdfast.policy import Retry
+from holdfast.store import Store
 from holdfast.worker import Job
 from holdfast_systems.conversion.faults import CONVERSION_FAULTS, EXPIRED, IO_ERROR, UNKNOWN
 from holdfast_systems.conversion.links import Gateway
@@ -27,7 +28,8 @@ DELETED = Cancel("its owner deleted it")
 class Converter:
     """Does the jobs of the queue."""
 
-    def __init__(self, artifacts: Artifacts, gateway: Gateway, *, retry: Retry, bytes_max: int) -> None:
+    def __init__(self, store: Store, artifacts: Artifacts, gateway: Gateway, *, retry: Retry, bytes_max: int) -> None:
+        self._store = store
         self._artifacts = artifacts
         self._gateway = gateway
         self._retry = retry
@@ -55,6 +57,8 @@ class Converter:
         stored = present or self._made(job, name)
         if stored is None:
             return DELETED
+        # It counts for the quotas as soon as it is there, whether or not the job comes to its end.
+        self._store.single("conversion.note_result", repeatable=True, id=job.payload["upload"], bytes=stored.bytes)
         return {
             "result": stored.name,
             "bytes": stored.bytes,

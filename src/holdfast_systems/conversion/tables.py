@@ -9,6 +9,7 @@ from holdfast.catalog import CORE, Failure
 from holdfast.store import Store, Tx
 from holdfast.worker import Jobs
 from holdfast_systems.conversion.model import CONVERT, QUEUE, Gate, Received, gate_of, twin_key
+from holdfast_systems.conversion.quota import Sender
 
 PACKAGE = "holdfast_systems.conversion"
 SYSTEM = "conversion"
@@ -67,14 +68,14 @@ def twin_of(tx: Tx, owner: str, key: str) -> str | None:
     return None
 
 
-def accept(tx: Tx, jobs: Jobs, upload_id: str, owner: str, received: Received) -> str:
+def accept(tx: Tx, jobs: Jobs, upload_id: str, sender: Sender, received: Received) -> str:
     """The upload and its job, together; or the twin that was there first. The id of whichever counts.
 
     Raises:
         Failure: CONFLICT, because twins come and go too fast.
     """
     for _ in range(TWIN_TRIES):
-        twin = twin_of(tx, owner, received.twin_key)
+        twin = twin_of(tx, sender.owner, received.twin_key)
         if twin is not None:
             return twin
         # The row goes first: while another transaction holds the key, this one waits here and makes no job. Until
@@ -82,7 +83,8 @@ def accept(tx: Tx, jobs: Jobs, upload_id: str, owner: str, received: Received) -
         inserted = tx.run(
             "conversion.insert",
             id=upload_id,
-            owner=owner,
+            owner=sender.owner,
+            address=sender.address,
             file_name=received.file_name,
             mapping=received.mapping,
             bytes=received.bytes,
@@ -102,9 +104,10 @@ def accept(tx: Tx, jobs: Jobs, upload_id: str, owner: str, received: Received) -
     raise CORE["CONFLICT"]("Too many uploads of this file at once.")
 
 
-def refuse(tx: Tx, upload_id: str, owner: str, facts: dict[str, Any], failure: Failure) -> None:
+def refuse(tx: Tx, upload_id: str, sender: Sender, facts: dict[str, Any], failure: Failure) -> None:
     """Remember an upload that was refused, so that its owner sees why."""
-    tx.run("conversion.refuse", id=upload_id, owner=owner, code=failure.code, message=failure.message, **facts)
+    said = {"code": failure.code, "message": failure.message}
+    tx.run("conversion.refuse", id=upload_id, owner=sender.owner, address=sender.address, **said, **facts)
 
 
 def reserve(tx: Tx, record: dict[str, Any]) -> bool:

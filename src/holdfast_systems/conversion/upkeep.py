@@ -46,10 +46,11 @@ class Upkeep:
 
     def _purge(self) -> int:
         """Delete the files of some uploads whose time is over."""
-        older_us = int(self._settings.retention_s * 1_000_000)
-        rows = self._store.atomic(
-            lambda tx: tx.rows("conversion.over", older_us=older_us, count=BATCH_ROWS), write=False
+        older_us, failed_us = (
+            int(seconds * 1_000_000) for seconds in (self._settings.retention_s, self._settings.failed_retention_s)
         )
+        times = {"older_us": older_us, "failed_us": failed_us, "sooner_us": min(older_us, failed_us)}
+        rows = self._store.atomic(lambda tx: tx.rows("conversion.over", **times, count=BATCH_ROWS), write=False)
         for upload_id, _ in rows:
             if self._store.single("conversion.purge", repeatable=True, id=upload_id):
                 self._artifacts.delete(source_name(upload_id))

@@ -13,6 +13,7 @@ from holdfast.base import Secret, now_us
 from holdfast.catalog import Dialect, Failure
 from holdfast.delivery import BodyHmac, Incoming, Receiver
 from holdfast.guard import Answer
+from holdfast.http.client_address import Address, Network, within
 from holdfast.policy import Limited
 from holdfast.store import Store
 from holdfast_systems.credentials import payload
@@ -23,7 +24,6 @@ from holdfast_systems.credentials.faults import (
     NOT_FOUND,
     SERVICE_UNAVAILABLE,
 )
-from holdfast_systems.credentials.network import Address, Network, within
 from holdfast_systems.credentials.settings import PlatformSettings, Settings
 from holdfast_systems.credentials.steps import Outcome, Processor
 from holdfast_systems.credentials.window import Window

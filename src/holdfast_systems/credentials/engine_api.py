@@ -17,6 +17,7 @@ from holdfast.catalog import Dialect, Fault
 from holdfast.guard import Answer
 from holdfast.http import BodyRule, ClientGone, Edge
 from holdfast.http.asgi import Application, Receive, Scope, Send
+from holdfast.http.client_address import address_of
 from holdfast.http.operator import OperatorAccess
 from holdfast.store import Tx
 from holdfast_systems.credentials import tables
@@ -29,7 +30,6 @@ from holdfast_systems.credentials.faults import (
     NOT_FOUND,
 )
 from holdfast_systems.credentials.fields import json_schema
-from holdfast_systems.credentials.network import address_of
 from holdfast_systems.credentials.pages import EnginePages, is_page
 from holdfast_systems.credentials.refusals import refusals_told, tell_refusal
 

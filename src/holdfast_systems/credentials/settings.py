@@ -11,8 +11,8 @@ from pathlib import Path
 
 from holdfast.base import Secret
 from holdfast.delivery import SECRETS_MAX
+from holdfast.http.client_address import Network
 from holdfast.policy import RateLimit
-from holdfast_systems.credentials.network import Network
 
 PLATFORM = "gotong_royong"
 PARTS = ("platform", "engine")

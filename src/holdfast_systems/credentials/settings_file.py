@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from holdfast.base import Secret
 from holdfast.delivery import SECRETS_MAX
+from holdfast.http.client_address import Network
 from holdfast.policy import RateLimit
-from holdfast_systems.credentials.network import Network
 from holdfast_systems.credentials.settings import (
     DELAYS_S,
     LIMIT,

@@ -3,9 +3,13 @@
 CREATE TABLE holdfast_conversion_upload (
   id TEXT /* postgresql: COLLATE "C" */ NOT NULL PRIMARY KEY,
   owner TEXT NOT NULL,
+  -- A keyed digest of the address it came from; empty where nobody was asked.
+  address TEXT NOT NULL DEFAULT '',
   file_name TEXT NOT NULL,
   mapping TEXT NOT NULL,
   bytes BIGINT NOT NULL,
+  -- What its XML takes up.
+  result_bytes BIGINT NOT NULL DEFAULT 0,
   sha256 TEXT NOT NULL,
   -- NULL when the upload was refused and there is nothing to do.
   job_id TEXT,
@@ -26,6 +30,7 @@ CREATE TABLE holdfast_conversion_upload (
 CREATE INDEX holdfast_conversion_upload_owner ON holdfast_conversion_upload (owner, id);
 CREATE UNIQUE INDEX holdfast_conversion_upload_twins ON holdfast_conversion_upload (owner, twin_key) WHERE twin_key IS NOT NULL;
 CREATE UNIQUE INDEX holdfast_conversion_upload_job ON holdfast_conversion_upload (job_id) WHERE job_id IS NOT NULL;
+CREATE INDEX holdfast_conversion_upload_address ON holdfast_conversion_upload (address) WHERE purged_us IS NULL;
 CREATE INDEX holdfast_conversion_upload_kept ON holdfast_conversion_upload (created_us) WHERE purged_us IS NULL;
 
 -- What signs session cookies; in the store, so that all machines agree.

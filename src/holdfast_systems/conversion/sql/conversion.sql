@@ -55,13 +55,13 @@ UPDATE holdfast_conversion_upload AS conversion_upload SET twin_key = NULL
 UPDATE holdfast_conversion_upload SET twin_key = NULL WHERE id = :id RETURNING id;
 
 -- name: insert
-INSERT INTO holdfast_conversion_upload (id, owner, file_name, mapping, bytes, sha256, job_id, twin_key, created_us)
-VALUES (:id, :owner, :file_name, :mapping, :bytes, :sha256, :job_id, :twin_key, {now_us})
+INSERT INTO holdfast_conversion_upload (id, owner, address, file_name, mapping, bytes, sha256, job_id, twin_key, created_us)
+VALUES (:id, :owner, :address, :file_name, :mapping, :bytes, :sha256, :job_id, :twin_key, {now_us})
 ON CONFLICT DO NOTHING;
 
 -- name: refuse
-INSERT INTO holdfast_conversion_upload (id, owner, file_name, mapping, bytes, sha256, error_code, error_message, created_us)
-VALUES (:id, :owner, :file_name, :mapping, :bytes, :sha256, :code, :message, {now_us})
+INSERT INTO holdfast_conversion_upload (id, owner, address, file_name, mapping, bytes, sha256, error_code, error_message, created_us)
+VALUES (:id, :owner, :address, :file_name, :mapping, :bytes, :sha256, :code, :message, {now_us})
 ON CONFLICT (id) DO NOTHING;
 
 -- name: reserve
@@ -75,13 +75,28 @@ RETURNING id;
 -- name: delete
 DELETE FROM holdfast_conversion_upload WHERE id = :id RETURNING job_id;
 
+-- name: usage
+-- What a session, an address and all together have here. A refused upload has a row and no file.
+SELECT (SELECT count(*) FROM holdfast_conversion_upload WHERE owner = :owner AND purged_us IS NULL),
+       (SELECT COALESCE(sum(CASE WHEN job_id IS NULL THEN 0 ELSE bytes + result_bytes END), 0)
+          FROM holdfast_conversion_upload WHERE owner = :owner AND purged_us IS NULL),
+       (SELECT count(*) FROM holdfast_conversion_upload WHERE address = :address AND purged_us IS NULL),
+       (SELECT COALESCE(sum(CASE WHEN job_id IS NULL THEN 0 ELSE bytes + result_bytes END), 0)
+          FROM holdfast_conversion_upload WHERE address = :address AND purged_us IS NULL),
+       (SELECT COALESCE(sum(CASE WHEN job_id IS NULL THEN 0 ELSE bytes + result_bytes END), 0)
+          FROM holdfast_conversion_upload WHERE purged_us IS NULL);
+
+-- name: note_result
+UPDATE holdfast_conversion_upload SET result_bytes = :bytes WHERE id = :id RETURNING id;
+
 -- name: over
--- Uploads whose job has ended so long ago, oldest first.
+-- Uploads whose job has ended so long ago, oldest first; those that failed or were refused go sooner.
 SELECT upload.id, upload.job_id
   FROM holdfast_conversion_upload AS upload LEFT JOIN holdfast_job AS job ON job.id = upload.job_id
- WHERE upload.purged_us IS NULL AND upload.created_us < {now_us} - :older_us
+ WHERE upload.purged_us IS NULL AND upload.created_us < {now_us} - :sooner_us
    AND COALESCE(job.state, 'failed') IN ('complete', 'failed')
-   AND COALESCE(job.finished_us, job.failed_us, upload.created_us) < {now_us} - :older_us
+   AND COALESCE(job.finished_us, job.failed_us, upload.created_us)
+         < {now_us} - CASE WHEN COALESCE(job.state, 'failed') = 'failed' THEN :failed_us ELSE :older_us END
    AND COALESCE(upload.reserved_until_us, 0) <= {now_us}
  ORDER BY upload.created_us LIMIT :count;
 
@@ -93,7 +108,9 @@ UPDATE holdfast_conversion_upload AS conversion_upload SET purged_us = {now_us},
 RETURNING id;
 
 -- name: forgettable
-SELECT id, job_id FROM holdfast_conversion_upload WHERE purged_us < {now_us} - :older_us ORDER BY purged_us LIMIT :count;
+-- A refused upload never had a file, and is forgotten as soon as its time is over.
+SELECT id, job_id FROM holdfast_conversion_upload
+ WHERE purged_us < {now_us} - CASE WHEN job_id IS NULL THEN 0 ELSE :older_us END ORDER BY purged_us LIMIT :count;
 
 -- name: forget
 DELETE FROM holdfast_conversion_upload WHERE id = :id AND purged_us IS NOT NULL RETURNING job_id;

@@ -151,6 +151,7 @@ def served(app: Any) -> Iterator[str]:
         log_level="critical",
         access_log=False,
         ws="none",
+        proxy_headers=False,  # as `holdfast serve` has it
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=1,
     )

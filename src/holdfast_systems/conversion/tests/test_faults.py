@@ -20,10 +20,12 @@ CONTRACT = {
     "FORBIDDEN": (403, False, "This file isn’t yours."),
     "UNKNOWN": (500, True, "Something unexpected went wrong."),
 }
+# Not in the seed: what protects the disk from those who upload.
+QUOTAS = {"QUOTA_EXCEEDED", "STORE_FULL"}
 
 
 def test_the_codes_are_these_and_no_others() -> None:
-    assert {fault.code for fault in CONVERSION_FAULTS} == set(CONTRACT)
+    assert {fault.code for fault in CONVERSION_FAULTS} == set(CONTRACT) | QUOTAS
 
 
 @pytest.mark.parametrize("code", CONTRACT)

@@ -35,12 +35,19 @@ ACTS: dict[str, Callable[[httpx.Client, str], httpx.Response]] = {
 }
 
 
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("act", ["download", "retry"])
 def test_what_belongs_to_another_is_forbidden(here: Running, act: str) -> None:
     job_id = here.person().uploaded()
     reply = ACTS[act](here.person().http, job_id)
     assert (reply.status_code, reply.json()["error"]["code"]) == (403, "FORBIDDEN")
     assert reply.json()["error"]["message"] == "This file isn’t yours."
+
+
+@pytest.mark.parametrize("act", ["show", "delete"])
+def test_what_belongs_to_another_is_not_there_for_those_who_only_look(here: Running, act: str) -> None:
+    job_id = here.person().uploaded()
+    reply = ACTS[act](here.person().http, job_id)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
 @pytest.mark.parametrize("act", ACTS)
@@ -63,7 +70,7 @@ def test_a_cookie_that_was_changed_is_a_stranger(here: Running) -> None:
     [cookie] = [value for name, value in me.http.cookies.items() if name == "holdfast_conversion"]
     forged = cookie[:-4] + ("0000" if not cookie.endswith("0000") else "1111")
     with client(here.address, cookies={"holdfast_conversion": forged}) as stranger:
-        reply = stranger.get(f"/api/jobs/{job_id}")
+        reply = stranger.get(f"/api/jobs/{job_id}/download")
     assert reply.status_code == 403
     assert "holdfast_conversion" in reply.headers["set-cookie"]
 
@@ -127,3 +134,33 @@ def test_pages_allow_no_script_but_our_own(here: Running) -> None:
     assert "unsafe" not in policy
     assert " style=" not in page.text
     assert " on" not in "".join(part for part in page.text.split("<") if "=" in part and part.startswith("button"))
+
+
+FOREIGN = [
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://127.0.0.1:1"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+]
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=str)
+def test_a_page_of_another_site_changes_nothing(here: Running, headers: dict[str, str]) -> None:
+    me = here.person()
+    job_id = me.uploaded()
+    replies = [
+        me.http.post("/api/upload", files={"file": ("b.pdf", pdf("other"))}, headers=headers),
+        me.http.post(f"/api/jobs/{job_id}/retry", headers=headers),
+        me.http.delete(f"/api/jobs/{job_id}", headers=headers),
+    ]
+    assert {(reply.status_code, reply.json()["error"]["message"]) for reply in replies} == {
+        (403, "The request came from another site.")
+    }
+    assert [job["id"] for job in me.listing()["jobs"]] == [job_id]
+
+
+def test_our_own_page_may(here: Running) -> None:
+    me = here.person()
+    own = {"Origin": here.address, "Sec-Fetch-Site": "same-origin"}
+    assert me.http.post("/api/upload", files={"file": ("b.pdf", pdf())}, headers=own).status_code == 201

@@ -35,7 +35,7 @@ def test_every_setting_is_listed_with_its_default() -> None:
         elif isinstance(default, tuple):
             assert told[name] == ",".join(f"{value:g}" for value in default)
         else:
-            assert told[name] == (f"{default:.10g}" if isinstance(default, int | float) else str(default))
+            assert told[name] == (f"{default:.12g}" if isinstance(default, int | float) else str(default))
 
 
 def test_every_code_is_listed_with_its_status() -> None:

@@ -16,7 +16,7 @@ from holdfast_systems.conversion.upkeep import Upkeep
 from .system import Running, pdf
 
 Site = Callable[..., Running]
-OVER = {"retention_s": 1e-6, "orphan_s": 1e-6}
+OVER = {"retention_s": 1e-6, "failed_retention_s": 1e-6, "orphan_s": 1e-6}
 
 
 @pytest.fixture
@@ -84,10 +84,10 @@ def test_rows_are_forgotten_later_and_their_dead_letters_with_them(here: Running
     with here.working():
         job = me.settled(me.uploaded(mapping="markdown"))
     me.upload(b"no pdf")
-    upkeep(here, **OVER)
-    assert len(me.listing()["jobs"]) == 2
+    assert upkeep(here, **OVER)["forgotten"] == 1, "the refused one never had a file"
+    assert [one["id"] for one in me.listing()["jobs"]] == [job["id"]]
     told = upkeep(here, **OVER, forget_s=1e-6)
-    assert (told["forgotten"], told["discarded"]) == (2, 1)
+    assert (told["forgotten"], told["discarded"]) == (1, 1)
     assert me.listing()["jobs"] == []
     assert Jobs(here.store).list(state="failed", queue="conversion") == []
     assert me.http.get(f"/api/jobs/{job['id']}").status_code == 404

@@ -1,9 +1,9 @@
-"""Which address a request comes from, and whether a platform may send from there. Pure."""
+"""Which address a request comes from, and which addresses count as one client. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from holdfast.http.asgi import Scope, header
 
@@ -11,6 +11,8 @@ Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
 
 FORWARDED = "x-forwarded-for"
+IPV6_PREFIX = 64
+"""The smallest part of IPv6 that is given to one customer: whoever has one address there has all of them."""
 HOPS_MAX = 20
 
 
@@ -30,6 +32,24 @@ def address_of(scope: Scope, trusted: Sequence[Network]) -> Address | None:
         if not within(here, trusted):
             return here  # also None: what a trusted proxy says, and nobody can read, is no address
     return here
+
+
+def client_group(address: Address | None) -> str:
+    """The addresses that count as one client: an IPv4 address, an IPv6 /64; all whose address is unknown are one."""
+    if address is None:
+        return "unknown"
+    if isinstance(address, IPv6Address):
+        return str(IPv6Network((address, IPV6_PREFIX), strict=False))
+    return str(address)
+
+
+def networks_of(text: str) -> tuple[Network, ...]:
+    """The networks of a list with commas, such as `10.0.0.0/8, 2001:db8::/32`.
+
+    Raises:
+        ValueError: one of them is not a network.
+    """
+    return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
 
 
 def _address(text: str) -> Address | None:

@@ -6,7 +6,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from holdfast_systems.credentials.network import address_of, within
+from holdfast.http.client_address import address_of, within
 
 PROXIES = (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
 
