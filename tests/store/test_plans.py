@@ -17,7 +17,7 @@ import pytest
 from holdfast.catalog.core import NETWORK_TIMEOUT, STORAGE_FULL
 from holdfast.store import Engine, Store, Tx
 from holdfast.store.database import Cursor, Execute
-from holdfast.worker import Jobs, NewJob, ledger
+from holdfast.worker import Jobs, NewJob, joined, ledger
 from holdfast.worker.settlement import failed
 
 LOOK_UPS = {
@@ -25,6 +25,8 @@ LOOK_UPS = {
     # Where only few wait, the planner may find them through the other index as well.
     "job.promote": {"holdfast_job_pkey", "holdfast_job_waiting", "holdfast_job_ready"},
     "job.next_due": {"holdfast_job_waiting"},
+    "job.see": {"holdfast_job_pkey", "holdfast_job_unseen"},
+    "job.finishing": {"holdfast_job_pkey"},
     "job.finish": {"holdfast_job_pkey"},
     "job.retry": {"holdfast_job_pkey"},
     "job.fail": {"holdfast_job_pkey"},
@@ -38,7 +40,7 @@ LOOK_UPS = {
     "worker.leave": {"holdfast_job_held", "holdfast_worker_pkey"},
     "worker.gone": {"holdfast_job_held", "holdfast_worker_pkey"},
     "worker.renew": {"holdfast_worker_pkey", "holdfast_worker_lease"},
-    "worker.look": {"holdfast_job_held", "holdfast_job_waiting", "holdfast_worker_lease"},
+    "worker.look": {"holdfast_job_held", "holdfast_job_waiting", "holdfast_job_unseen", "holdfast_worker_lease"},
     "delivery.endpoint": {"holdfast_webhook_endpoint_pkey"},
     "delivery.secrets": {"holdfast_webhook_secret_of"},
     "delivery.breaker": {"holdfast_breaker_pkey"},
@@ -60,6 +62,8 @@ LOOK_UPS = {
 }
 """Each statement, and the indexes by which it may find what it needs."""
 ROWID = "rowid"
+PARTIAL = {"holdfast_job_held", "holdfast_job_waiting", "holdfast_job_unseen"}
+"""Indexes that may be read whole: they hold few rows."""
 LOOK_UPS_SQLITE = {
     "job.hold": {ROWID},
     "job.journal_finished": {"holdfast_job_pkey"},
@@ -108,6 +112,9 @@ LOAD = [
     SERIES.format(count=200)
     + f"INSERT INTO holdfast_job ({COLUMNS}, started_us, lease_owner, token, attempt_count) SELECT 'held-' || i,"
     " 'default', 'k', 'processing', 'ready', i, '{}', i, i, 'w-2', 1, 1 FROM n",
+    SERIES.format(count=20)
+    + f"INSERT INTO holdfast_job ({COLUMNS}, token) SELECT 'unseen-' || i, 'other', 'k', 'queued', 'ready',"
+    " i, '{}', i, -1 FROM n",
     SERIES.format(count=5_000)
     + "INSERT INTO holdfast_webhook_endpoint (id, url, scheme, event_types, delays_s, headers,"
     " timeout_us, retry_after_max_us, in_flight_max, created_us)"
@@ -184,7 +191,7 @@ def _is_lookup(step: str, indexes: set[str]) -> bool:
     index = re.sub(r"sqlite_autoindex_(\w+)_1", r"\1_pkey", used[1]) if used else ""
     index = index or (ROWID if "INTEGER PRIMARY KEY (rowid=?)" in step else "")
     # Whole, but only over those few rows that a partial index holds.
-    partial = step.startswith("SCAN") and index in {"holdfast_job_held", "holdfast_job_waiting"}
+    partial = step.startswith("SCAN") and index in PARTIAL
     return index in indexes and (step.startswith("SEARCH") or partial)
 
 
@@ -215,11 +222,7 @@ def _trouble_in_node(node: dict[str, Any], indexes: set[str]) -> Iterator[str]:
     if index is not None and index not in indexes:
         yield f"{kind} using {index}"
     # Whole only where it holds few rows: there are few workers, and some indexes are partial.
-    if (
-        index is not None
-        and "Index Cond" not in node
-        and index not in {"holdfast_job_held", "holdfast_job_waiting", "holdfast_worker_pkey"}
-    ):
+    if index is not None and "Index Cond" not in node and index not in {*PARTIAL, "holdfast_worker_pkey"}:
         yield f"{kind} using the whole of {index}"
 
 
@@ -243,7 +246,9 @@ def moves(store: Store) -> Callable[[Tx], None]:
         stale.token -= 1
         assert ledger.settle(tx, WORKER, [(stale, None, 5)])[0]
         stale.finishing = True
-        assert ledger.settle(tx, WORKER, (), [failed(stale, NETWORK_TIMEOUT(), None, 5, blamed=True)])[1]
+        rolled_back = joined.judged(tx, [failed(stale, NETWORK_TIMEOUT(), None, 5, blamed=True)]).rest
+        assert ledger.settle(tx, WORKER, (), rolled_back)[1]
+        assert len(joined.see(tx)) == 20
         ledger.release_strays(tx, WORKER, set())
         assert len(tx.rows("job.promote", count=BATCH)) == BATCH
         tx.row("job.next_due")

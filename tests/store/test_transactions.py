@@ -155,7 +155,7 @@ def test_lists_and_rows_with_any_text_arrive_as_they_were(store: Store) -> None:
     for text in awkward:
         (event,) = store.atomic(lambda tx, text=text: tx.records("job.history", id=text, after=0, count=9), write=False)
         assert (event["verb"], event["reason"], event["upstream_status"]) == (text, text, None)
-    assert store.atomic(lambda tx: tx.rows("job.finished_under", ids=awkward), write=False) == []
+    assert store.atomic(lambda tx: tx.rows("job.finishing", ids=awkward)) == []
 
 
 def test_a_store_that_is_closed_stays_closed(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 
@@ -101,3 +102,27 @@ def test_not_to_wait_at_all_is_one_look(virtual_store: Store) -> None:
     with instant() as time:
         assert told(jobs, made.id, 0).code == "JOB_NOT_READY"
     assert time.waits_s == []
+
+
+async def test_a_coroutine_waits_without_holding_up_its_loop(
+    jobs: Jobs, handlers: Handlers, work: Callable[..., Worker]
+) -> None:
+    go_on = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    @handlers.handle("k")
+    def slow(job: Job) -> dict[str, int]:
+        asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result(PATIENCE_S)
+        return {"total": 7}
+
+    work()
+    made = await jobs.enqueue_async("k")
+    waiting = asyncio.create_task(jobs.wait_async(made.id, PATIENCE_S))
+    await asyncio.sleep(0)
+    go_on.set()
+    assert await waiting == {"total": 7}
+    with pytest.raises(Failure, match="JOB_NOT_FOUND"):
+        await jobs.wait_async("no-such-job", PATIENCE_S)
+    later = await jobs.enqueue_async("k", delay_s=60)
+    with pytest.raises(Failure, match="JOB_NOT_READY"):
+        await jobs.wait_async(later.id, 0)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -176,23 +175,13 @@ def _enqueued(tx: Tx, jobs: Jobs, asked: Sequence[tuple[NewJob, Context]]) -> li
         members = list(group)
         for start in range(0, len(members), most):
             some = members[start : start + most]
-            follows = len(tx.after_commit)
             token = enter_context(some[0][1][1])
             try:
                 found = jobs.enqueue_many([job for _, (job, _) in some], tx=tx)
             finally:
                 leave_context(token)
-            tx.after_commit[follows:] = [partial(_there, some[0][1][1], then) for then in tx.after_commit[follows:]]
             made |= {number: one for (number, _), one in zip(some, found, strict=True)}
     return [made[number] for number in range(len(asked))]
-
-
-def _there(context: Context, then: Callable[[], None]) -> None:
-    token = enter_context(context)
-    try:
-        then()
-    finally:
-        leave_context(token)
 
 
 def _receivers(tx: Tx, tenant: str) -> list[_Receiver]:

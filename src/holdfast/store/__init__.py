@@ -1,10 +1,22 @@
 """Where it is remembered: transactions, SQL files and migrations, on SQLite and PostgreSQL."""
 
 from holdfast.store.address import Address, AddressInvalid, read_address
-from holdfast.store.joining import JoinRefused
+from holdfast.store.join import JoinRefused
+from holdfast.store.join.asynchronous import AsyncTx
 from holdfast.store.statements import Engine
 from holdfast.store.store import Store
 from holdfast.store.tables import tables
 from holdfast.store.transaction import Row, Tx
 
-__all__ = ["Address", "AddressInvalid", "Engine", "JoinRefused", "Row", "Store", "Tx", "read_address", "tables"]
+__all__ = [
+    "Address",
+    "AddressInvalid",
+    "AsyncTx",
+    "Engine",
+    "JoinRefused",
+    "Row",
+    "Store",
+    "Tx",
+    "read_address",
+    "tables",
+]

@@ -17,7 +17,9 @@ from holdfast.catalog.durable import COMMIT_UNKNOWN
 from holdfast.catalog.failure import Failure
 from holdfast.store.address import Address, read_address
 from holdfast.store.database import CommitUnknown, Database, Execute, Follow
-from holdfast.store.joining import executor
+from holdfast.store.join import Joined, joined
+from holdfast.store.join.asynchronous import AsyncTx, joined_async
+from holdfast.store.join.identity import Identity
 from holdfast.store.migrate import migrate
 from holdfast.store.statements import Engine, Statement, parse
 from holdfast.store.tables import created_by, placing, tables
@@ -43,6 +45,7 @@ class Store:
         self._statements: dict[str, Statement] = {}
         self._tables = set(tables())
         self._wakes: list[Callable[[], None]] = []
+        self._identity = Identity(address, self.look)
         self.load("holdfast.store")
 
     @classmethod
@@ -154,7 +157,7 @@ class Store:
         follow = None if then is None else (self._statements[then[0]].text, then[1])
         return self._tried(lambda: self.database.put(statement.text, parameters, follow), repeatable=repeatable)
 
-    async def put_many_async(self, name: str, rows: Sequence[Row]) -> bool:
+    async def put_many_async(self, name: str, rows: Sequence[Row], /, **shared: Any) -> bool:
         """Run one statement for many rows, a transaction of its own, without a thread.
 
         False when that cannot be here: then the caller does it again in another way, and so it must be repeatable.
@@ -162,7 +165,7 @@ class Store:
         if self.engine is not Engine.POSTGRESQL:
             return False
         statement = self._statements[name]
-        return await self.database.put_async(statement.text, given(statement, self.engine, rows))
+        return await self.database.put_async(statement.text, {**shared, **given(statement, self.engine, rows)})
 
     def look(self, name: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
         """Run one statement that only reads; the cheapest way to ask."""
@@ -177,14 +180,25 @@ class Store:
         return await asyncio.to_thread(self.atomic, phase, write=write, repeatable=repeatable)
 
     def join(self, connection: Any) -> Tx:
-        """A transaction that the caller commits: sqlite3, psycopg, or SQLAlchemy's Connection or Session.
+        """A transaction that the caller commits: sqlite3, psycopg, SQLAlchemy's Connection or Session, or Django's.
 
         It is what `tx` means everywhere: `jobs.enqueue(…, tx=store.join(connection))`.
 
         Raises:
-            JoinRefused: the connection is none of these, of another engine, or commits each statement by itself.
+            JoinRefused: the connection is none of these, goes to another database, or commits each statement by itself.
         """
-        return self._tx(executor(connection, self.engine), joined=True)
+        return self._entered(joined(connection, self.engine))
+
+    def join_async(self, connection: Any) -> AsyncTx:
+        """The same for a coroutine: SQLAlchemy's AsyncConnection or AsyncSession, or psycopg's AsyncConnection.
+
+        It is what `tx` means to `jobs.enqueue_async`; everything else goes through `tx.run`, such as
+        `await tx.run(lambda tx: job.finish(tx))`.
+
+        Raises:
+            JoinRefused: the connection is none of these; the rest is found out when it is used.
+        """
+        return joined_async(connection, self.engine, self.join, self._entered)
 
     def twin(self, *, pool_max: int) -> Store:
         """The same store with connections of its own, so that nobody else can use them up; SQLite needs none."""
@@ -214,8 +228,21 @@ class Store:
         """Give every connection back."""
         self.database.close()
 
-    def _tx(self, execute: Execute, *, joined: bool = False) -> Tx:
-        return Tx(execute, self._statements, self.engine, joined=joined)
+    def _tx(self, execute: Execute) -> Tx:
+        return Tx(execute, self._statements, self.engine)
+
+    def _entered(self, connection: Joined) -> Tx:
+        tx = Tx(
+            connection.execute,
+            self._statements,
+            self.engine,
+            joined=True,
+            is_open=connection.is_open,
+            on_commit=connection.on_commit,
+        )
+        self._identity.check(tx, connection.driver)
+        connection.begin()
+        return tx
 
     def _once(self, phase: Callable[[Tx], T], *, write: bool) -> tuple[Tx, T]:
         with self.database.transaction(write=write) as execute:

@@ -15,17 +15,34 @@ Row = tuple[Any, ...]
 class Tx:
     """What a phase is given: run statements by their names, and ask for something to follow the commit."""
 
-    __slots__ = ("_execute", "_statements", "after_commit", "engine", "joined")
+    __slots__ = ("_execute", "_statements", "after_commit", "engine", "is_open", "joined", "sees_commit")
 
     def __init__(
-        self, execute: Execute, statements: Mapping[str, Statement], engine: Engine, *, joined: bool = False
+        self,
+        execute: Execute,
+        statements: Mapping[str, Statement],
+        engine: Engine,
+        *,
+        joined: bool = False,
+        is_open: Callable[[], bool] = lambda: True,
+        on_commit: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
+        """
+        Args:
+            joined: somebody else commits.
+            is_open: tells whether a joined transaction still goes on; True also when another has begun since.
+            on_commit: has something called after the commit of a joined transaction, where that can be had.
+        """
         self._execute = execute
         self._statements = statements
         self.engine = engine
         self.joined = joined
         """Whether somebody else commits."""
-        self.after_commit: list[Callable[[], None]] = []
+        self.is_open = is_open
+        """Whether a joined transaction still goes on."""
+        self.sees_commit = not joined or on_commit is not None
+        """Whether `after_commit` is called: of somebody else's commit nobody tells us, save a framework that does."""
+        self.after_commit: list[Callable[[], None]] = [] if on_commit is None else _HandedOn(on_commit)
 
     def rows(self, name: str, /, **parameters: Any) -> list[Row]:
         """Every row that the statement answers; none for one that answers nothing."""
@@ -84,6 +101,17 @@ class Tx:
             else:
                 parameters[values] = array_text(parameters[values], "text")
         return self._execute(statement.text, parameters)
+
+
+class _HandedOn(list[Callable[[], None]]):
+    """Hands what follows a commit to a framework at once, which drops it when it rolls back a savepoint around it."""
+
+    def __init__(self, on_commit: Callable[[Callable[[], None]], object]) -> None:
+        super().__init__()
+        self._on_commit = on_commit
+
+    def append(self, follow: Callable[[], None], /) -> None:
+        self._on_commit(follow)
 
 
 def refuse_connection(tx: object) -> None:

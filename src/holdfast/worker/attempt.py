@@ -30,7 +30,7 @@ class ResultRefused(ValueError):
 
 def attempt(handler: Handler | None, job: Job) -> Outcome:
     """Run a handler that blocks."""
-    started_s = monotonic_s()
+    started_s = job.started_s = monotonic_s()
     if job.cancelled:
         return cancelled(job, "cancelled before it ran", 0)
     try:
@@ -51,7 +51,7 @@ async def attempt_async(handler: Handler, job: Job) -> Outcome:
     """Run a handler that is a coroutine function; past its time limit it is cancelled."""
     import asyncio
 
-    started_s = monotonic_s()
+    started_s = job.started_s = monotonic_s()
     if job.cancelled:
         return cancelled(job, "cancelled before it ran", 0)
     limit_s = time_limit_s(handler, job)
@@ -82,10 +82,10 @@ def _trace(job: Job) -> dict[str, str]:
 def settled(handler: Handler, job: Job, result: Any, started_s: float) -> Outcome:
     """The handler returned."""
     if job.finished:
-        _tell_finished(job, started_s)
+        _tell_finished(job)
         return None
     if job.finishing:
-        # Only the store knows whether the transaction came through; if it did, this changes nothing.
+        # Only the store knows whether the transaction came through; if it did, the job is told as finished.
         lost = replace(TRANSACTION_ROLLED_BACK, technical=NOT_COMMITTED)
         return failed(job, lost(), handler.retry, elapsed_us(started_s), blamed=False)
     if result is None:
@@ -98,7 +98,7 @@ def settled(handler: Handler, job: Job, result: Any, started_s: float) -> Outcom
 def unsettled(handler: Handler | None, job: Job, error: BaseException, started_s: float) -> Outcome:
     """The handler raised; what it finished inside its own transaction stays finished."""
     if job.finished:
-        _tell_finished(job, started_s)
+        _tell_finished(job)
         return None
     if job.cancelled:
         return cancelled(job, "cancelled while it ran", elapsed_us(started_s))
@@ -117,15 +117,16 @@ def unsettled(handler: Handler | None, job: Job, error: BaseException, started_s
 def overdue(handler: Handler, job: Job, limit_s: float, started_s: float) -> Outcome:
     """The handler ran out of time."""
     if job.finished:
+        _tell_finished(job)
         return None
     failure = JOB_TIMEOUT(kind=job.kind, timeout_s=limit_s)
     return failed(job, failure, handler.retry, elapsed_us(started_s), blamed=True)
 
 
-def _tell_finished(job: Job, started_s: float) -> None:
+def _tell_finished(job: Job) -> None:
     """The handler's own transaction has settled the job: all that is left is to tell."""
     if bus.listeners:
-        telling.settled([(job, None, elapsed_us(started_s))], (), ([], []))
+        telling.settled([(job, None, job.took_us)], (), ([], []))
 
 
 def time_limit_s(handler: Handler, job: Job) -> float | None:

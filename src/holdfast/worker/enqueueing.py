@@ -9,6 +9,7 @@ from holdfast.catalog import current_context
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.store import Engine, Tx
 from holdfast.worker.job import Enqueued, NewJob
+from holdfast.worker.joined import token_of
 from holdfast.worker.prepared import COLUMNS, Names, Prepared, as_row, check_names
 from holdfast.worker.streaming import Lines
 
@@ -109,13 +110,13 @@ def insert(tx: Tx, rows: Sequence[Prepared]) -> bool:
         if len(alike) * ALIKE_MIN <= len(rows):
             at_us = tx.now_us()
             return sum(_insert_alike(tx, shared, payloads, at_us) for shared, payloads in alike.items()) > 0
-    return tx.many("job.enqueue", rows) > 0
+    return tx.many("job.enqueue", rows, token=token_of(tx)) > 0
 
 
 def _insert_alike(tx: Tx, shared: Prepared, payloads: dict[str, str], at_us: int) -> int:
     """Insert jobs without dedupe keys that have everything in common but their payloads."""
     values = dict(zip((*COLUMNS[1:6], *COLUMNS[7:]), shared, strict=True))
-    return tx.run("job.enqueue_alike", given=encode(payloads), at_us=at_us, **values)
+    return tx.run("job.enqueue_alike", given=encode(payloads), at_us=at_us, token=token_of(tx), **values)
 
 
 def _enqueue_keyed(tx: Tx, row: Prepared) -> Enqueued:

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from holdfast.base import monotonic_s, new_id
+from holdfast.base import bus, monotonic_s, new_id
 from holdfast.catalog import Failure
 from holdfast.store import Store, Tx
-from holdfast.worker import ledger, telling
+from holdfast.worker import joined, ledger, telling
 from holdfast.worker.handlers import Handlers
 
 SWEEP_SHARE = 0.1
@@ -133,10 +133,11 @@ class Heart:
 
     def _sweep_once(self) -> float:
         """Look, and sweep where there is something to sweep: an idle worker costs one small question."""
-        ((expired, due_us, cancels),) = self._store.look("worker.look", owner=self.worker)
+        ((expired, due_us, cancels, unseen),) = self._store.look("worker.look", owner=self.worker)
         now_s = monotonic_s()
         unsure = now_s - self._looked_gone_s >= self._lease_s
-        if expired or cancels or unsure or (due_us is not None and due_us <= 0):
+        # A mark that tells nobody anything is left to a worker that somebody listens to.
+        if expired or cancels or unsure or (unseen and bus.listeners) or (due_us is not None and due_us <= 0):
             rest_s = self._store.atomic(lambda tx: self._round(tx, unsure=unsure))
             self._looked_gone_s = now_s if unsure else self._looked_gone_s
             return rest_s
@@ -151,7 +152,11 @@ class Heart:
             taken = ledger.reclaim(tx, dead, self.worker, self._handlers.rule_of)
             tx.after_commit.append(partial(telling.settled, (), taken, ([], [])))
             woken = True
-        woken = bool(tx.rows("job.promote", count=PROMOTE_MAX)) or woken
+        seen = joined.see(tx) if bus.listeners else []
+        if seen:
+            tx.after_commit.append(partial(telling.seen, seen))
+        # Also after a look at new ones: whoever wanted to claim them meanwhile has passed them over.
+        woken = bool(tx.rows("job.promote", count=PROMOTE_MAX)) or woken or bool(seen)
         cancels = {row[0] for row in tx.rows("job.cancels", owner=self.worker)}
         if cancels:
             tx.after_commit.append(lambda: self._cancel(cancels))

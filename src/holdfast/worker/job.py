@@ -113,6 +113,10 @@ class Job:
     waited_us: int = 0
     """How long before this claim the first attempt was claimed, by the database's clock."""
     claimed_s: float = field(default_factory=monotonic_s)
+    started_s: float | None = None
+    """When its handler was called, on the clock of `monotonic_s`."""
+    took_us: int | None = None
+    """How long the handler had worked when it finished the job inside a transaction of its own."""
     finishing: bool = False
     """Whether the handler has finished the job inside a transaction of its own, which may not have come through."""
     finished: bool = False
@@ -153,15 +157,24 @@ class Job:
         from holdfast.worker.attempt import result_text
         from holdfast.worker.ledger import finish_within
 
+        text = None if result is None else result_text(result)
+        before, self.finishing = self.finishing, True  # before the row is locked: the worker must not wait for it
         try:
-            finish_within(tx, self, None if result is None else result_text(result))
-        except AttributeError:
-            from holdfast.store.transaction import refuse_connection
+            took_us = self._elapsed_us()
+            finish_within(tx, self, text, took_us)
+            tx.after_commit.append(self._come_through)
+            self.took_us = took_us
+        except BaseException as error:
+            self.finishing = before
+            if isinstance(error, AttributeError):
+                from holdfast.store.transaction import refuse_connection
 
-            refuse_connection(tx)
+                refuse_connection(tx)
             raise
-        self.finishing = True
-        tx.after_commit.append(self._come_through)
+
+    def _elapsed_us(self) -> int:
+        since_s = self.claimed_s if self.started_s is None else self.started_s
+        return int((monotonic_s() - since_s) * 1_000_000)
 
     def _come_through(self) -> None:
         self.finished = True

@@ -6,19 +6,21 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
-from holdfast.base import Json, bus, limits, monotonic_s, world
+from holdfast.base import Json, bus, limits, world
 from holdfast.catalog import current_context
 from holdfast.catalog.core import BAD_REQUEST
-from holdfast.catalog.durable import JOB_CANCELLED, JOB_NOT_FOUND, JOB_NOT_READY
+from holdfast.catalog.durable import JOB_CANCELLED, JOB_NOT_FOUND
 from holdfast.lifecycle import JobState
-from holdfast.store import Store, Tx
+from holdfast.store import AsyncTx, Store, Tx
 from holdfast.store.transaction import refuse_connection
 from holdfast.worker import ledger, telling
 from holdfast.worker.combiner import Combiner
 from holdfast.worker.enqueueing import Batch, insert
 from holdfast.worker.job import DEFAULT_QUEUE, Enqueued, JobFilter, NewJob, Options
+from holdfast.worker.joined import FIRST_SEEN, Seen
 from holdfast.worker.prepared import COLUMNS, Prepared, prepared
 from holdfast.worker.settlement import fingerprint
+from holdfast.worker.waiting import Waiting
 from holdfast.worker.wake import Notifier
 
 if TYPE_CHECKING:
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from holdfast.worker.gathering import Gathering
 
 COMBINE_MAX = 500
-POLL_S = 0.05
-POLL_S_MAX = 1.0
 
 
 class Jobs:
@@ -95,12 +95,22 @@ class Jobs:
             telling.enqueued([(row[0], new)], row[-1])
         return Enqueued(row[0], created=True)
 
-    async def enqueue_async(self, kind: str, payload: Json = None, **options: Unpack[Options]) -> Enqueued:
-        """The same for coroutines, with the same options save `tx`: those who call at once share a commit.
+    async def enqueue_async(
+        self, kind: str, payload: Json = None, *, tx: AsyncTx | None = None, **options: Unpack[Options]
+    ) -> Enqueued:
+        """The same for coroutines, with the same options: those who call at once share a commit.
+
+        Args:
+            tx: what `store.join_async(connection)` returns: the job commits with it.
 
         Raises:
             Failure: as `enqueue`.
+            TypeError: `tx` is a connection, or a transaction for code that blocks.
         """
+        if tx is not None:
+            if not isinstance(tx, AsyncTx):
+                raise TypeError("tx: give store.join_async(connection), for a connection that is awaited")
+            return await tx.run(lambda here: self.enqueue(kind, payload, tx=here, **options))
         if options.get("dedupe_key") is not None:
             import asyncio
 
@@ -130,18 +140,19 @@ class Jobs:
         batch = Batch(jobs)
         queues = batch.queues
         if tx is not None:
-            # Of a joined transaction nobody here sees the commit: there the workers' own look finds the jobs.
+            # Of a joined transaction nobody here sees the commit: there the workers find the jobs, and tell of them.
             try:
                 made = batch.enqueue(tx)
             except AttributeError:
                 refuse_connection(tx)
                 raise
-            tx.after_commit.append(lambda: self._tell_made(jobs, made, queues))
+            trace = current_context().traceparent or None
+            tx.after_commit.append(lambda: self._tell_made(jobs, made, queues, trace))
             return made
         for queue in queues:
             self._register(queue)
         made = self.store.atomic(batch.enqueue, repeatable=True)
-        self._tell_made(jobs, made, queues)
+        self._tell_made(jobs, made, queues, current_context().traceparent or None)
         return made
 
     def show(self, job_id: str) -> dict[str, Any]:
@@ -193,26 +204,23 @@ class Jobs:
             Failure: JOB_NOT_READY when the time is up; JOB_NOT_FOUND; the job's own code, message and technical line
                 when it failed, with status 500 where nobody declares the code.
         """
-        import json
+        waiting = Waiting(timeout_s)
+        while (result := self._outcome(job_id, catalog)) is None:
+            world().sleep(waiting.pause_s(job_id))
+        return result[0]
 
-        give_up_s = monotonic_s() + timeout_s
-        poll_s = POLL_S
-        while True:
-            found = self.store.atomic(lambda tx: tx.row("job.outcome", id=job_id), write=False)
-            if found is None:
-                raise JOB_NOT_FOUND(job_id=job_id)
-            state, result = found[:2]
-            if state == JobState.COMPLETE:
-                return None if result is None else json.loads(result)
-            if state == JobState.FAILED:
-                from holdfast.worker.failed import failure_of
+    async def wait_async(self, job_id: str, timeout_s: float, *, catalog: Catalog | None = None) -> Json:
+        """The same for coroutines.
 
-                raise failure_of(self.show(job_id), catalog)
-            left_s = give_up_s - monotonic_s()
-            if left_s <= 0:
-                raise JOB_NOT_READY(job_id=job_id, retry_after_s=poll_s)
-            world().sleep(min(poll_s, left_s))
-            poll_s = min(poll_s * 1.5, POLL_S_MAX)
+        Raises:
+            Failure: as `wait`.
+        """
+        import asyncio
+
+        waiting = Waiting(timeout_s)
+        while (result := await asyncio.to_thread(self._outcome, job_id, catalog)) is None:
+            await world().pause(waiting.pause_s(job_id))
+        return result[0]
 
     def cancel(self, job_id: str) -> bool:
         """Stop a job: at once when it is queued, at its handler's next look when it runs; False when it has ended.
@@ -252,6 +260,22 @@ class Jobs:
         """Send the last wake-ups."""
         self.notifier.close()
 
+    def _outcome(self, job_id: str, catalog: Catalog | None) -> tuple[Json] | None:
+        """The result of a job that is complete; None while it is neither that nor failed."""
+        import json
+
+        found = self.store.atomic(lambda tx: tx.row("job.outcome", id=job_id), write=False)
+        if found is None:
+            raise JOB_NOT_FOUND(job_id=job_id)
+        state, result = found[:2]
+        if state == JobState.FAILED:
+            from holdfast.worker.failed import failure_of
+
+            raise failure_of(self.show(job_id), catalog)
+        if state != JobState.COMPLETE:
+            return None
+        return (None if result is None else json.loads(result),)
+
     def _insert(self, rows: Sequence[Prepared]) -> Sequence[str]:
         if len(rows) > 1:
             self.store.each(lambda tx: insert(tx, rows), repeatable=True)
@@ -266,7 +290,7 @@ class Jobs:
 
     async def _insert_async(self, rows: Sequence[Prepared]) -> Sequence[str] | None:
         # What may have happened and is done again in a thread happens once: the ids are the same.
-        return self._inserted(rows) if await self.store.put_many_async("job.enqueue", rows) else None
+        return self._inserted(rows) if await self.store.put_many_async("job.enqueue", rows, token=0) else None
 
     def _inserted(self, rows: Sequence[Prepared]) -> Sequence[str]:
         for queue in {row[2] for row in rows}:
@@ -280,12 +304,12 @@ class Jobs:
             self._coroutines = Gathering(self._insert, most=COMBINE_MAX, flush_async=self._insert_async)
         return self._coroutines
 
-    def _tell_made(self, jobs: Sequence[NewJob], made: Sequence[Enqueued], queues: set[str]) -> None:
+    def _tell_made(self, jobs: Sequence[NewJob], made: Sequence[Enqueued], queues: set[str], trace: str | None) -> None:
         for queue in queues:
             self.notifier.wake(queue)
         if bus.listeners:
             new = [(one.id, job) for one, job in zip(made, jobs, strict=True) if one.created]
-            telling.enqueued(new, current_context().traceparent or None)
+            telling.enqueued(new, trace)
 
     def _register(self, queue: str) -> None:
         """Let operators see the queue; once for each process."""
@@ -295,9 +319,12 @@ class Jobs:
 
 
 def _tell_cancelled(job: dict[str, Any]) -> None:
+    known = {name: job[name] for name in ("id", "tenant", "queue", "kind", "trace")}
+    if job["token"] == FIRST_SEEN:
+        telling.seen([Seen(**known, delay_us=None)])
     bus.tell(
         "job.cancelled",
-        **{name: job[name] for name in ("id", "tenant", "queue", "kind", "trace")},
+        **known,
         attempt=job["attempt_count"],
         worker="",
         code=job["error_code"],

@@ -15,6 +15,7 @@ from holdfast.catalog.core import BAD_REQUEST
 from holdfast.catalog.durable import JOB_PAYLOAD_TOO_LARGE, WORKER_LOST
 from holdfast.policy import Retry
 from holdfast.store import Engine, Row, Tx
+from holdfast.worker import joined
 from holdfast.worker.job import Held, Job, JobLost
 from holdfast.worker.settlement import Settlement, failed, released
 
@@ -82,13 +83,12 @@ def settle(tx: Tx, worker: str, finished: Sequence[Finished], settlements: Seque
     """Write down how attempts ended, each once for its token; what was lost is returned."""
     done = _finish(tx, worker, finished)
     moved = {one.job.held_as for one in settlements if _move(tx, one)}
-    told = [one for one in settlements if one.job.held_as in moved or not _came_through(tx, one.job)]
     events = [_late_event(one) for one in finished if one[0].held_as not in done]
-    events += [_event(one, PAST[one.verb] if one.job.held_as in moved else LATE) for one in told]
+    events += [_event(one, PAST[one.verb] if one.job.held_as in moved else LATE) for one in settlements]
     journal(tx, worker, events)
     return (
         [one for one in finished if one[0].held_as not in done],
-        [one for one in told if one.job.held_as not in moved],
+        [one for one in settlements if one.job.held_as not in moved],
     )
 
 
@@ -104,14 +104,13 @@ def not_yet_settled(
     )
 
 
-def finish_within(tx: Tx, job: Job, result: str | None) -> None:
+def finish_within(tx: Tx, job: Job, result: str | None, took_us: int) -> None:
     """Finish one job in the transaction of its handler.
 
     Raises:
         JobLost: the token no longer holds.
     """
-    finished = (job, result, None)
-    if not _finish(tx, job.worker, [finished]):
+    if not _finish(tx, job.worker, [(job, result, took_us)]):
         raise JobLost(f"job {job.id} is no longer held by worker {job.worker}")
 
 
@@ -133,8 +132,8 @@ def reclaim(tx: Tx, dead_worker: str, by_worker: str, rule_of: Callable[[str], R
 
 
 def release(tx: Tx, worker: str, jobs: Iterable[Job], reason: str) -> None:
-    """Give jobs back untouched."""
-    settle(tx, worker, (), [released(job, reason) for job in jobs])
+    """Give jobs back untouched, save those that their handlers are finishing in transactions of their own."""
+    settle(tx, worker, (), joined.judged(tx, [released(job, reason) for job in jobs]).rest)
 
 
 def release_all(tx: Tx, worker: str, reason: str) -> None:
@@ -261,11 +260,6 @@ def _move(tx: Tx, one: Settlement) -> bool:
             code_counts=one.code_counts,
         )
     return bool(moved)
-
-
-def _came_through(tx: Tx, job: Job) -> bool:
-    """Whether the handler's own transaction has finished the job, so that nothing is left to say."""
-    return job.finishing and job.held_as in tx.rows("job.finished_under", ids=[job.id])
 
 
 def _of_held(row: tuple[Any, ...], worker: str) -> Job:

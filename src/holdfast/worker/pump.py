@@ -11,17 +11,19 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import TypeVar
 
 from holdfast.base import bus, monotonic_s
 from holdfast.catalog import Failure
 from holdfast.store import Engine, Store, Tx
-from holdfast.worker import ledger, telling
+from holdfast.worker import joined, ledger, telling
 from holdfast.worker.attempt import Outcome
 from holdfast.worker.bell import Bell
 from holdfast.worker.breakers import Admission, shared_breaker, tell_breaker
 from holdfast.worker.crew import Crew
 from holdfast.worker.job import Held, Job
+from holdfast.worker.joined import Judged
 from holdfast.worker.ledger import Finished, Unsettled
 from holdfast.worker.settlement import Settlement, rejected
 from holdfast.worker.stock import BATCH_MAX, POLL_S, Claimed, Stock, Want
@@ -31,8 +33,14 @@ T = TypeVar("T")
 STRAYS_S = 60.0
 """So long after a lost reply a claim may still come through that nobody here knows of."""
 STRAYS_LOOK_S = 0.5
+OPEN_LOOK_S = 0.2
+"""So often it is looked whether a handler's own transaction, which it left open, has ended."""
 UNSETTLED_MAX = 4 * BATCH_MAX
 """With so many outcomes to write down, nothing more is claimed."""
+
+Settled = tuple[Judged, Unsettled]
+"""What became of the attempts that had ended, and what of it came too late."""
+NOTHING_SETTLED: Settled = (Judged([], [], []), ([], []))
 
 
 class Pump:
@@ -48,6 +56,9 @@ class Pump:
         self._settlements: deque[Settlement] = deque()
         # What handlers have finished in transactions of their own: written already, but a breaker has to count it.
         self._came_through: deque[Finished] = deque()
+        # What handlers have finished in transactions that still go on.
+        self._open: list[Settlement] = []
+        self._open_next_s = 0.0
         self._settling = False
         # Held while jobs are claimed that the crews do not know of yet.
         self._fetching = threading.Lock()
@@ -89,7 +100,7 @@ class Pump:
     def idle(self) -> bool:
         """Whether nothing is held and nothing waits to be settled."""
         held = any(stock.crew.load for stock in self._stocks.values())
-        return not (held or self._settling or self._unsettled())
+        return not (held or self._settling or self._open or self._unsettled())
 
     def turn(self) -> bool:
         """Settle and claim in one transaction; False when there was nothing to do."""
@@ -121,6 +132,7 @@ class Pump:
         self._finished.clear()
         self._settlements.clear()
         self._came_through.clear()
+        self._open = []
         for stock in self._stocks.values():
             stock.suspects.clear()
 
@@ -147,7 +159,7 @@ class Pump:
             stray = self._strays_next_s <= monotonic_s() < self._strays_until_s
             # Whoever looks for claims that nobody knows of must not find those that are just being made.
             with self._fetching if stray else nullcontext():
-                finished, settlements = _drained(self._finished), _drained(self._settlements)
+                finished, settlements = _drained(self._finished), [*_drained(self._settlements), *self._reopened()]
                 return self._write(finished, settlements, self._wants() if claim else [], stray=stray)
         finally:
             self._settling = False
@@ -159,7 +171,7 @@ class Pump:
         if not (finished or settlements or counted or wants or stray):
             return False
         try:
-            claimed, late = self._written(finished, settlements, counted, wants, stray=stray)
+            claimed, (judged, late) = self._written(finished, settlements, counted, wants, stray=stray)
         except Failure:
             # It may have happened or not. Tokens make a second settlement harmless; claims that nobody here knows
             # of are given back in the next turn.
@@ -172,11 +184,13 @@ class Pump:
             raise
         if stray:
             self._strays_next_s = monotonic_s() + STRAYS_LOOK_S
+        self._open += judged.open
+        finished = [*finished, *judged.finished]
         if bus.listeners:
             # Before the crews have them: their end must not be told first.
-            telling.settled(finished, settlements, late)
+            telling.settled(finished, judged.rest, late)
             telling.claimed([job for claim in claimed for job in claim.jobs])
-        self._learn([*finished, *counted], settlements, claimed)
+        self._learn([*finished, *counted], judged.rest, claimed)
         return True
 
     def _written(
@@ -187,11 +201,11 @@ class Pump:
         wants: list[Want],
         *,
         stray: bool,
-    ) -> tuple[list[Claimed], Unsettled]:
-        def phase(tx: Tx) -> tuple[list[Claimed], Unsettled]:
+    ) -> tuple[list[Claimed], Settled]:
+        def phase(tx: Tx) -> tuple[list[Claimed], Settled]:
             ended = finished or settlements or counted or stray
-            late = self._settle(tx, finished, settlements, counted, stray=stray) if ended else ([], [])
-            return [self._claim(tx, want) for want in wants], late
+            settled = self._settle(tx, finished, settlements, counted, stray=stray) if ended else NOTHING_SETTLED
+            return [self._claim(tx, want) for want in wants], settled
 
         # What is one statement needs no transaction around it: two round trips less for a lone job.
         brief = not (self._breakers or stray or settlements) and len(wants) + bool(finished) == 1
@@ -205,15 +219,19 @@ class Pump:
         counted: list[Finished],
         *,
         stray: bool,
-    ) -> Unsettled:
+    ) -> Settled:
+        judged = joined.judged(tx, settlements)
+        unsettled = judged.rest
         if stray:
-            finished, settlements = ledger.not_yet_settled(tx, self.worker, finished, settlements)
-            ledger.release_strays(tx, self.worker, self._held(finished, settlements))
-        late = ledger.settle(tx, self.worker, finished, settlements)
+            held = self._held(finished, settlements)
+            finished, unsettled = ledger.not_yet_settled(tx, self.worker, finished, unsettled)
+            ledger.release_strays(tx, self.worker, held)
+        late = ledger.settle(tx, self.worker, finished, unsettled)
         for name, stock in self._stocks.items():
             if stock.breaker is not None:
-                tell_breaker(tx, stock.breaker, name, stock.probes, [*finished, *counted], settlements)
-        return late
+                ended = [*finished, *counted, *judged.finished]
+                tell_breaker(tx, stock.breaker, name, stock.probes, ended, unsettled)
+        return judged, late
 
     def _claim(self, tx: Tx, want: Want) -> Claimed:
         breaker = self._stocks[want.queue].breaker
@@ -223,11 +241,23 @@ class Pump:
         jobs = ledger.claim(tx, queue=want.queue, worker=self.worker, count=admission.count, lane=want.lane)
         full = len(jobs) == want.count
         if breaker is not None and admission.rejected and breaker.fails_with is not None:
-            ledger.settle(tx, self.worker, (), [rejected(job, breaker.fails_with()) for job in jobs])
+            failed = [rejected(job, breaker.fails_with()) for job in jobs]
+            ledger.settle(tx, self.worker, (), failed)
+            if bus.listeners:
+                tx.after_commit.append(partial(telling.rejected, failed))
             return Claimed(want.queue, want.lane, full, [])
         if breaker is not None and jobs and admission.generation is not None:
             breaker.spend(tx, len(jobs))
         return Claimed(want.queue, want.lane, full, jobs, admission.generation)
+
+    def _reopened(self) -> list[Settlement]:
+        """What handlers left open, to be looked at again; not more often than now and then."""
+        now_s = monotonic_s()
+        if not self._open or now_s < self._open_next_s:
+            return []
+        self._open_next_s = now_s + OPEN_LOOK_S
+        again, self._open = self._open, []
+        return again
 
     def _wants(self) -> list[Want]:
         if not self.claiming or len(self._finished) + len(self._settlements) > UNSETTLED_MAX:
@@ -238,7 +268,7 @@ class Pump:
     def _held(self, finished: list[Finished], settlements: list[Settlement]) -> set[Held]:
         held = {job.held_as for stock in self._stocks.values() for job in stock.crew.jobs()}
         held.update(one[0].held_as for one in (*finished, *self._finished))
-        held.update(one.job.held_as for one in (*settlements, *self._settlements))
+        held.update(one.job.held_as for one in (*settlements, *self._settlements, *self._open))
         return held
 
     def _learn(self, finished: list[Finished], settlements: list[Settlement], claimed: list[Claimed]) -> None:

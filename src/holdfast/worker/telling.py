@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.base import bus
 from holdfast.worker.job import Job, NewJob
+from holdfast.worker.joined import FIRST_SEEN, Seen
 from holdfast.worker.ledger import LATE, PAST, Finished, Unsettled
 from holdfast.worker.settlement import Settlement
 
@@ -13,6 +14,8 @@ from holdfast.worker.settlement import Settlement
 def claimed(jobs: Iterable[Job]) -> None:
     """These are this worker's now."""
     for job in jobs:
+        if job.token == FIRST_SEEN:
+            _tell_enqueued(Seen(job.id, job.tenant, job.queue, job.kind, job.trace, None))
         bus.tell("job.claimed", **_facts(job))
 
 
@@ -38,20 +41,28 @@ def settled(finished: Iterable[Finished], settlements: Iterable[Settlement], lat
         )
 
 
+def rejected(settlements: Sequence[Settlement]) -> None:
+    """These were claimed and failed at once, because a breaker is open."""
+    claimed(one.job for one in settlements)
+    settled((), settlements, ([], []))
+
+
 def enqueued(made: Sequence[tuple[str, NewJob]], trace: str | None) -> None:
     """These are on disk, with their ids."""
     for job_id, new in made:
-        bus.tell(
-            "job.enqueued",
-            id=job_id,
-            tenant=new.tenant,
-            queue=new.queue,
-            kind=new.kind,
-            attempt=0,
-            # How far off a time of the day is, only the database's clock could say.
-            delay_us=int(new.delay_s * 1_000_000) if new.due is None else None,
-            trace=trace,
-        )
+        # How far off a time of the day is, only the database's clock could say.
+        delay_us = int(new.delay_s * 1_000_000) if new.due is None else None
+        _tell_enqueued(Seen(job_id, new.tenant, new.queue, new.kind, trace, delay_us))
+
+
+def seen(jobs: Iterable[Seen]) -> None:
+    """These came with somebody else's transaction, which was committed."""
+    for job in jobs:
+        _tell_enqueued(job)
+
+
+def _tell_enqueued(job: Seen) -> None:
+    bus.tell("job.enqueued", **job._asdict(), attempt=0)
 
 
 def _facts(job: Job) -> dict[str, object]:

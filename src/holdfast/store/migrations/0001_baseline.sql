@@ -25,6 +25,7 @@ CREATE TABLE holdfast_job (
   code_counts TEXT,
   timeout_us BIGINT,
   lease_owner TEXT,
+  -- Grows with every claim. Below zero: enqueued in somebody else's transaction, and no worker has seen it yet.
   token BIGINT NOT NULL DEFAULT 0,
   cancel_us BIGINT,
   trace TEXT,
@@ -55,6 +56,7 @@ CREATE TABLE holdfast_job (
 -- A claim reads these in order and stops: the number of finished rows does not matter.
 CREATE INDEX holdfast_job_ready ON holdfast_job (queue, lane, priority, due_us, id) WHERE state = 'queued';
 CREATE INDEX holdfast_job_waiting ON holdfast_job (due_us) WHERE state = 'queued' AND lane = 'waiting';
+CREATE INDEX holdfast_job_unseen ON holdfast_job (id) WHERE token < 0;
 CREATE INDEX holdfast_job_held ON holdfast_job (lease_owner) WHERE lease_owner IS NOT NULL;
 CREATE UNIQUE INDEX holdfast_job_unique_key ON holdfast_job (tenant, queue, unique_key) WHERE unique_key IS NOT NULL;
 CREATE INDEX holdfast_job_dead ON holdfast_job (failed_us, id) WHERE state = 'failed';

@@ -5,12 +5,12 @@
 -- A time that was given as such is the database's; one that is over counts as now, so that nobody jumps the queue.
 -- A row whose unique key is taken is left out; so is one that was inserted before under the same id.
 INSERT INTO holdfast_job (id, tenant, queue, kind, lane, priority, due_us, payload, dedupe_key, unique_key, unique_until_us,
-                 attempts_max, timeout_us, trace, created_us)
+                 attempts_max, timeout_us, trace, token, created_us)
 SELECT given.id, given.tenant, given.queue, given.kind,
        CASE WHEN given.delay_us > 0 OR given.due_us > {now_us} THEN 'waiting' ELSE 'ready' END,
        given.priority, CASE WHEN given.due_us > {now_us} THEN given.due_us ELSE {now_us} + given.delay_us END, given.payload, given.dedupe_key, given.dedupe_key,
        CASE WHEN given.unique_us IS NULL THEN NULL ELSE {now_us} + given.unique_us END,
-       given.attempts_max, given.timeout_us, given.trace, {now_us}
+       given.attempts_max, given.timeout_us, given.trace, CAST(:token AS BIGINT), {now_us}
   FROM {given: id text, tenant text, queue text, kind text, priority smallint, delay_us bigint, payload text, dedupe_key text, unique_us bigint, attempts_max integer, timeout_us bigint, due_us bigint, trace text}
  WHERE true
 ON CONFLICT DO NOTHING;
@@ -31,11 +31,11 @@ ON CONFLICT (id) DO NOTHING;
 -- Jobs that differ in nothing but their payloads, as {"id": payload}: SQLite reads that four times as fast as rows.
 -- All that are enqueued together are due at the same time, so that they keep their order.
 /* sqlite:
-INSERT INTO holdfast_job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max, timeout_us, trace, created_us)
+INSERT INTO holdfast_job (id, tenant, queue, kind, lane, priority, due_us, payload, attempts_max, timeout_us, trace, token, created_us)
 SELECT given.key, :tenant, :queue, :kind,
        CASE WHEN :delay_us > 0 OR :due_us > :at_us THEN 'waiting' ELSE 'ready' END,
        :priority, CASE WHEN :due_us > :at_us THEN :due_us ELSE :at_us + :delay_us END, given.value,
-       :attempts_max, :timeout_us, :trace, :at_us
+       :attempts_max, :timeout_us, :trace, :token, :at_us
   FROM json_each(:given) AS given WHERE true
 ON CONFLICT DO NOTHING
 */
@@ -150,10 +150,19 @@ SELECT subject, claimed_us FROM holdfast_journal AS journal
    AND NOT EXISTS (SELECT 1 FROM holdfast_job AS job WHERE job.id = journal.subject AND job.last_attempt_us = journal.claimed_us
                                        AND job.lease_owner || '' = :worker);
 
--- name: finished_under
--- Which of these were finished under the token that they were held with.
+-- name: finishing
+-- How it stands with jobs whose handlers have finished them in transactions of their own. What such a transaction still
+-- holds is left out: nobody waits for one that stands still.
 -- (The state is written so that no partial index fits: this is a look-up by id.)
-SELECT id, token - 1 FROM holdfast_job WHERE id {among: ids} AND state || '' = 'complete';
+SELECT id, token, state || '' FROM holdfast_job WHERE id {among: ids} /* postgresql: FOR UPDATE SKIP LOCKED */;
+
+-- name: see
+-- Jobs that came with somebody else's transaction; whoever takes this mark off tells that they were enqueued.
+UPDATE holdfast_job SET token = 0
+ WHERE id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
+       SELECT id FROM holdfast_job WHERE token < 0 ORDER BY id LIMIT :count
+        /* postgresql: FOR UPDATE SKIP LOCKED )) */ /* sqlite: ) */
+RETURNING id, tenant, queue, kind, trace, CASE WHEN lane = 'waiting' THEN due_us - created_us ELSE 0 END;
 
 -- name: retry
 -- Back to the queue with a later due time: retry, snooze, release and reclaim differ in what they give back.
@@ -186,8 +195,9 @@ SELECT {now_us}, given.id, given.verb, given.queue, given.kind, given.attempt, :
   FROM {given: id text, verb text, queue text, kind text, attempt integer, code text, upstream_status integer, duration_us bigint, delay_us bigint, reason text, claimed_us bigint, claimed_by text};
 
 -- name: held
+-- Without those that a handler is finishing in a transaction of its own: that one decides.
 SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_counts, last_attempt_us, tenant, lane
-  FROM holdfast_job WHERE lease_owner = :owner ORDER BY id;
+  FROM holdfast_job WHERE lease_owner = :owner ORDER BY id /* postgresql: FOR UPDATE SKIP LOCKED */;
 
 -- name: abandoned
 -- What somebody is settling this very moment is left for the next sweep: nobody waits for a transaction that stands still.

@@ -23,10 +23,12 @@ SELECT id FROM holdfast_worker WHERE lease_until_us <= {now_us} ORDER BY lease_u
 /* postgresql: FOR UPDATE SKIP LOCKED */;
 
 -- name: look
--- Whether there is anything to sweep: an expired worker, how soon a waiting job is due, a cancel for one of ours.
+-- Whether there is anything to sweep: an expired worker, how soon a waiting job is due, a cancel for one of ours, and a job
+-- that nobody has seen yet.
 SELECT EXISTS (SELECT 1 FROM holdfast_worker WHERE lease_until_us <= {now_us}),
        (SELECT min(due_us) - {now_us} FROM holdfast_job WHERE state = 'queued' AND lane = 'waiting'),
-       EXISTS (SELECT 1 FROM holdfast_job WHERE lease_owner = :owner AND cancel_us IS NOT NULL);
+       EXISTS (SELECT 1 FROM holdfast_job WHERE lease_owner = :owner AND cancel_us IS NOT NULL),
+       EXISTS (SELECT 1 FROM holdfast_job WHERE token < 0);
 
 -- name: list
 SELECT id, host, process, queues, started_us, seen_us, lease_until_us,

@@ -1,0 +1,107 @@
+"""Which database a connection goes to, so that none is joined that goes to another one."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
+
+from holdfast.store.join.connection import JoinRefused
+from holdfast.store.statements import Engine
+
+if TYPE_CHECKING:
+    from holdfast.store.address import Address
+    from holdfast.store.transaction import Tx
+
+MEMORY = ":memory:"
+JOBS = "holdfast_job"
+
+
+class Place(NamedTuple):
+    """A PostgreSQL database: two are the same if everything here is."""
+
+    started_us: int
+    """When the server was started: no two servers share that, nor do a server and its copy."""
+    database_oid: int
+    jobs_oid: int | None
+    """Our own table, as the connection finds it by its search path."""
+    database: str
+    host: str | None
+    port: int | None
+
+    def __str__(self) -> str:
+        where = "a local socket" if self.host is None else f"{self.host}:{self.port}"
+        return f"database {self.database!r} at {where}"
+
+    def is_same(self, other: Place) -> bool:
+        return self[:3] == other[:3]
+
+
+class Identity:
+    """Compares connections of the user's with the store's own database; each connection once."""
+
+    def __init__(self, address: Address, look: Callable[..., list[tuple[object, ...]]]) -> None:
+        self._address = address
+        self._look = look
+        self._jobs = JOBS if address.schema is None else f"{address.schema}.{JOBS}"
+        self._lock = threading.Lock()
+        self._own: Place | None = None
+        self._known: WeakKeyDictionary[object, bool] = WeakKeyDictionary()
+
+    def check(self, tx: Tx, driver: object) -> None:
+        """Let pass a connection to the store's own database.
+
+        Raises:
+            JoinRefused: it goes elsewhere; with both places.
+        """
+        if self._address.engine is Engine.SQLITE:
+            self._check_file(tx)
+            return
+        with self._lock:
+            if driver in self._known:
+                return
+        (row,) = tx.rows("store.place", jobs=self._jobs)
+        self._check_place(Place(*row))
+        with self._lock, suppress(TypeError):  # a driver's connection that cannot be remembered is asked again
+            self._known[driver] = True
+
+    def _check_file(self, tx: Tx) -> None:
+        file = next(str(row[2] or "") for row in tx.rows("store.files") if row[1] == "main")
+        if self._address.target == MEMORY:
+            raise JoinRefused(
+                "the store is in memory, where no connection but its own reaches it; open it on a file to join"
+            )
+        if not file or not _is_same_file(file, self._address.target):
+            raise JoinRefused(_elsewhere(file or "a database in memory", os.path.abspath(self._address.target)))
+
+    def _check_place(self, theirs: Place) -> None:
+        # The server may have been started again, or another one have taken over, since this was last looked up.
+        own = self._own
+        if own is None or not own.is_same(theirs):
+            (row,) = self._look("store.place", jobs=self._jobs)
+            own = self._own = Place(*row)  # type: ignore[arg-type]  # as the statement says
+        if own[:2] != theirs[:2]:
+            raise JoinRefused(_elsewhere(str(theirs), str(own)))
+        if own.jobs_oid != theirs.jobs_oid:
+            found = "does not find the table" if theirs.jobs_oid is None else "finds another table"
+            raise JoinRefused(
+                f"the connection to {theirs} {found} {self._jobs} by its search_path; open the store with schema=…, so "
+                "that both mean the same tables"
+            )
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    try:
+        return os.path.samestat(os.stat(one), os.stat(other))
+    except OSError:
+        return False
+
+
+def _elsewhere(theirs: str, own: str) -> str:
+    return (
+        f"the connection goes to {theirs}, the store to {own}: what is written there would not commit with what is "
+        "written here; connect to the store's own database"
+    )
