@@ -96,3 +96,14 @@ def test_an_address_may_say_whether_a_pooler_answers(said: str, pooled: bool | N
 def test_anything_else_that_is_said_of_a_pooler_is_refused() -> None:
     with pytest.raises(AddressInvalid, match="pooled=1"):
         read_address("postgresql://u@h/d?pooled=perhaps")
+
+
+@pytest.mark.parametrize("said", ["0", "-1", "soon", "inf", "nan"])
+def test_a_limit_that_is_not_a_time_is_refused(said: str) -> None:
+    with pytest.raises(AddressInvalid, match="call_timeout_s"):
+        read_address(f"postgresql://u@h/d?call_timeout_s={said}")
+
+
+def test_the_time_limit_of_calls_is_told_with_the_address() -> None:
+    address = read_address("postgresql://u@h/d?call_timeout_s=2.5")
+    assert (address.call_timeout_s, read_address(str(address))) == (2.5, address)

@@ -11,7 +11,8 @@ import pytest
 
 from holdfast.base import REAL
 from holdfast.store import Store
-from holdfast.store.postgresql import SETTINGS, PostgresqlDatabase
+from holdfast.store.connections import SETTINGS
+from holdfast.store.postgresql import PostgresqlDatabase
 from holdfast.testing.pgbouncer import PgBouncer
 from holdfast.worker import Handlers, Jobs, Worker
 

@@ -13,7 +13,7 @@ from holdfast.catalog import Failure
 from holdfast.catalog.core import DATABASE_CONNECTION_ERROR, DATABASE_POOL_EXHAUSTED, TRANSACTION_ROLLED_BACK
 from holdfast.catalog.durable import COMMIT_UNKNOWN
 from holdfast.store import Store, Tx
-from holdfast.store import postgresql as postgresql_module
+from holdfast.store import connections as connections_module
 from holdfast.store import store as store_module
 from holdfast.testing.postgres import PostgresAddress
 from holdfast.testing.proxy import COMMIT, FaultProxy
@@ -205,7 +205,7 @@ def test_a_constraint_that_is_checked_at_the_commit_is_a_plain_refusal(direct: S
 def test_a_pool_without_a_free_connection_is_told_as_such(emptied_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store.open(emptied_dsn, pool_max=1)
     register(store, "first")  # connected before the patience is short
-    monkeypatch.setattr(postgresql_module, "WAIT_S", 0.1)
+    monkeypatch.setattr(connections_module, "WAIT_S", 0.1)
     inside, leave = threading.Event(), threading.Event()
 
     def hold(tx: Tx) -> None:
@@ -228,7 +228,7 @@ def test_a_pool_without_a_free_connection_is_told_as_such(emptied_dsn: str, monk
 def test_a_server_that_is_away_is_no_exhausted_pool(
     proxy: FaultProxy, emptied_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgresql_module, "WAIT_S", 0.1)
+    monkeypatch.setattr(connections_module, "WAIT_S", 0.1)
     monkeypatch.setattr(store_module, "TRYING_S_MAX", 0.1)
     store = Store.open(PostgresAddress(proxy.port).dsn(emptied_dsn.rsplit("/", 1)[1]))
     proxy.set(refuse=True)
@@ -238,5 +238,5 @@ def test_a_server_that_is_away_is_no_exhausted_pool(
     assert away.value.code == DATABASE_CONNECTION_ERROR.code
     assert REAL.monotonic_s() - begun_s < 9.0, "not the ten seconds that a connection is waited for"
     proxy.heal()
-    monkeypatch.setattr(postgresql_module, "WAIT_S", 10.0)
+    monkeypatch.setattr(connections_module, "WAIT_S", 10.0)
     store.close()

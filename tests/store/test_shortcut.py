@@ -15,7 +15,7 @@ import pytest
 from holdfast.base import new_id
 from holdfast.catalog import Failure
 from holdfast.catalog.durable import COMMIT_UNKNOWN
-from holdfast.store import Store
+from holdfast.store import Store, read_address
 from holdfast.store.postgresql import PostgresqlDatabase
 from holdfast.store.shortcut import Shortcuts
 from holdfast.testing.proxy import FaultProxy
@@ -132,7 +132,7 @@ def test_a_database_in_another_encoding_keeps_every_letter_that_it_has(postgres_
 
 
 def test_the_error_is_the_drivers_own(emptied_dsn: str) -> None:
-    database = PostgresqlDatabase(emptied_dsn)
+    database = PostgresqlDatabase(read_address(emptied_dsn))
     try:
         with pytest.raises(psycopg.errors.UndefinedTable):
             database.put("INSERT INTO nowhere VALUES (%(words)s)", {"words": "a"})
@@ -142,7 +142,7 @@ def test_the_error_is_the_drivers_own(emptied_dsn: str) -> None:
 
 
 def test_what_follows_may_fail_and_what_was_put_stays(emptied_dsn: str) -> None:
-    database = PostgresqlDatabase(emptied_dsn)
+    database = PostgresqlDatabase(read_address(emptied_dsn))
     register = "INSERT INTO holdfast_queue (name) VALUES (%(name)s)"
     try:
         assert database.put(register, {"name": "a"}, (register, {"name": "b"}))

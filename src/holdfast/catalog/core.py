@@ -153,6 +153,18 @@ DATABASE_CONNECTION_ERROR = _fault(
     severity=Severity.WARNING,
     related=("DATABASE_POOL_EXHAUSTED",),
 )
+DATABASE_READ_ONLY = _fault(
+    "DATABASE_READ_ONLY",
+    status=503,
+    says="Nothing can be saved at the moment. Try again in a moment.",
+    technical="the database takes no writes",
+    retry=True,
+    blame=Blame.SERVER,
+    causes=("a failover: the server has become a standby", "the address leads to a standby"),
+    remedy="Wait for the failover to end; give an address that leads to the server that takes writes.",
+    severity=Severity.CRITICAL,
+    related=("DATABASE_CONNECTION_ERROR",),
+)
 DATABASE_POOL_EXHAUSTED = _fault(
     "DATABASE_POOL_EXHAUSTED",
     status=503,

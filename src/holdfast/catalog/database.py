@@ -14,6 +14,7 @@ from holdfast.catalog.core import (
     DATABASE_CONNECTION_ERROR,
     DATABASE_ERROR,
     DATABASE_POOL_EXHAUSTED,
+    DATABASE_READ_ONLY,
     DATABASE_TIMEOUT,
     DUPLICATE_RECORD,
     STORAGE_FULL,
@@ -33,6 +34,7 @@ SQLSTATE_FAULTS: Mapping[str, Fault] = {
     "57P05": DATABASE_CONNECTION_ERROR,  # idle_session_timeout
     "53300": DATABASE_POOL_EXHAUSTED,  # too_many_connections
     "53100": STORAGE_FULL,  # disk_full
+    "25006": DATABASE_READ_ONLY,  # read_only_sql_transaction
     "40000": TRANSACTION_ROLLED_BACK,  # transaction_rollback
     "40001": TRANSACTION_ROLLED_BACK,  # serialization_failure
     "40P01": TRANSACTION_ROLLED_BACK,  # deadlock_detected

@@ -1,7 +1,8 @@
 """Where the store is: `sqlite:///path` (or `sqlite://` in memory) and `postgresql://…`.
 
-A PostgreSQL address may name the schema for our tables, `postgresql://app@db/shop?schema=holdfast`, and say that a
-connection pooler answers there, `?pooled=1`. Everything else after the question mark is for the driver.
+A PostgreSQL address may name the schema for our tables, `postgresql://app@db/shop?schema=holdfast`, say that a
+connection pooler answers there, `?pooled=1`, and limit the time of each call, `?call_timeout_s=15`. Everything else
+after the question mark is for the driver.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from holdfast.store.statements import Engine
 
 DEFAULT_ADDRESS = "sqlite:///./holdfast-data/holdfast.db"
 ENVIRONMENT_VARIABLE = "HOLDFAST_DATABASE"
+CALL_TIMEOUT_S = 15.0
+CALL_TIMEOUT_S_MIN = 0.1
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
@@ -34,12 +37,15 @@ class Address:
     """The PostgreSQL schema of our tables; None leaves it to the connection's search path."""
     pooled: bool | None = None
     """Whether a pooler such as PgBouncer answers, which keeps no session; None finds it out."""
+    call_timeout_s: float = CALL_TIMEOUT_S
+    """Maximum time for one statement on PostgreSQL; after it the connection is dropped."""
 
     def __str__(self) -> str:
         if self.engine is Engine.SQLITE:
             return f"sqlite:///{self.target}"
         own = [] if self.schema is None else [f"schema={self.schema}"]
         own += [] if self.pooled is None else [f"pooled={self.pooled:d}"]
+        own += [] if self.call_timeout_s == CALL_TIMEOUT_S else [f"call_timeout_s={self.call_timeout_s:g}"]
         return redacted_text(_with_parameters(self.target, own))
 
     __repr__ = __str__
@@ -56,8 +62,14 @@ def read_address(url: str | None = None, *, schema: str | None = None) -> Addres
     """
     url = url or os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_ADDRESS
     if url.startswith(("postgresql://", "postgres://")):
-        url, own = _without(url, "schema", "pooled")
-        return Address(Engine.POSTGRESQL, url, _checked_schema(schema or own.get("schema")), _pooled(own.get("pooled")))
+        url, own = _without(url, "schema", "pooled", "call_timeout_s")
+        return Address(
+            Engine.POSTGRESQL,
+            url,
+            _checked_schema(schema or own.get("schema")),
+            _pooled(own.get("pooled")),
+            _seconds(own.get("call_timeout_s")),
+        )
     if schema is not None:
         raise AddressInvalid("schema: only PostgreSQL has schemas; leave it out, or use a postgresql:// address")
     if url in {"sqlite://", "sqlite:///:memory:"}:
@@ -89,6 +101,16 @@ def _pooled(said: str | None) -> bool | None:
     if said not in known:
         raise AddressInvalid(f"pooled={said}: write pooled=1 where a pooler answers, pooled=0 where none does")
     return known[said]
+
+
+def _seconds(said: str | None) -> float:
+    try:
+        seconds = CALL_TIMEOUT_S if said is None else float(said)
+    except ValueError:
+        seconds = -1.0
+    if not CALL_TIMEOUT_S_MIN <= seconds < float("inf"):
+        raise AddressInvalid(f"call_timeout_s={said}: write a number of seconds from {CALL_TIMEOUT_S_MIN:g} on")
+    return seconds
 
 
 def _checked_schema(schema: str | None) -> str | None:

@@ -1,94 +1,54 @@
-"""PostgreSQL: pooled connections in autocommit mode, transactions begun and ended by hand.
+"""PostgreSQL: connections in autocommit mode, transactions begun and ended by hand.
 
-`synchronous_commit` is on: an acknowledgement means on disk. Connections that fail are thrown away and made anew;
-after a failover the server that takes writes is found again. Behind a pooler, nothing is kept in a session.
+`synchronous_commit` is on: an acknowledgement means on disk. Behind a pooler, nothing is kept in a session.
 """
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
-from holdfast.base import monotonic_s
-from holdfast.base.lazy import name_extra
+from holdfast.store.address import Address
+from holdfast.store.call_limit import CallLimit, NoLimit
+from holdfast.store.connections import SETTINGS, Connections
 from holdfast.store.database import CommitUnknown, Cursor, Execute, Follow
-from holdfast.store.pooler import beginning, is_pooled, refuses_settings
-from holdfast.store.shortcut import Shortcuts
+from holdfast.store.pooler import beginning
 from holdfast.store.statements import Engine
 
 if TYPE_CHECKING:
-    from psycopg import Connection
-    from psycopg_pool import ConnectionPool
+    from psycopg import Connection as PsycopgConnection
+
+    Connection = PsycopgConnection[tuple[Any, ...]]
 
 POOL_MAX = 16
-WAIT_S = 10.0
-"""So long a caller waits for a connection before the pool counts as exhausted."""
 ROLLED_BACK_CLASSES = frozenset({"22", "23", "25", "40", "42", "44", "P0"})
 """Classes of SQLSTATE with which a COMMIT is refused: conflicts, and constraints that were checked only now."""
-SPARES_MAX = 4
-ASK_S = 0.5
-"""So long one request for a connection waits; then it is made anew."""
-IDLE = 0
-"""libpq's PQTRANS_IDLE: no transaction is open."""
+READ_ONLY = "25006"
+"""SQLSTATE of a write that was refused because the server, or the transaction, takes none."""
 MIGRATION_LOCK = 0x686F6C64  # "hold"
-
-# Claims and settlements are look-ups by id. A planner that has no statistics yet, or old ones, must not read the
-# whole table for a batch.
-SETTINGS = {
-    "synchronous_commit": "on",
-    "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-    "jit": "off",
-    "idle_in_transaction_session_timeout": "60000",
-    "timezone": "UTC",
-}
-# A server that vanished without a word must be noticed in seconds, not in the minutes the kernel takes.
-DEFAULTS: dict[str, str | int] = {
-    "application_name": "holdfast",
-    "connect_timeout": 5,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 15_000,
-    # Also behind one address: after a failover a standby may answer there.
-    "target_session_attrs": "read-write",
-}
-"""How connections are made where the address does not say otherwise."""
 
 
 class PostgresqlDatabase:
-    """The connections of this process to one database."""
+    """Transactions of this process on one database."""
 
     engine = Engine.POSTGRESQL
-    _pool: ConnectionPool[Connection[tuple[Any, ...]]] | None
-    _spares: list[Connection[tuple[Any, ...]]]
-    _trusted: WeakKeyDictionary[Connection[tuple[Any, ...]], int]
 
-    def __init__(self, target: str, *, pool_max: int = POOL_MAX, pooled: bool | None = None) -> None:
-        self.target = target
-        self._pooled = pooled
-        self._pool_max = pool_max
-        self._closed = False
-        self._inherited: list[object] = []
-        self._begin_empty()
+    def __init__(self, address: Address, *, pool_max: int = POOL_MAX) -> None:
+        self._connections = Connections(address, pool_max=pool_max)
 
-    @contextmanager
-    def transaction(self, *, write: bool) -> Iterator[Execute]:
-        with self._connected() as connection:
-            begin = "BEGIN" if write else "BEGIN READ ONLY"
-            _run(connection, beginning(begin, SETTINGS) if self._pooled else begin)
-            try:
-                yield _Executor(connection)
-            except BaseException:
-                _roll_back(connection)
-                raise
-            _commit(connection)
+    @property
+    def pooled(self) -> bool:
+        """Whether a pooler answers, which keeps nothing in a session.
+
+        Raises:
+            psycopg.OperationalError: there is no connection.
+        """
+        return self._connections.pooled
+
+    def transaction(self, *, write: bool) -> AbstractContextManager[Execute]:
+        return self._transaction(self._connections.calls, write=write)
 
     @contextmanager
     def single(self) -> Iterator[Execute]:
@@ -97,7 +57,7 @@ class PostgresqlDatabase:
             with self.transaction(write=True) as execute:
                 yield execute
             return
-        with self._connected() as connection:
+        with self._connections.lent() as connection:
             yield partial(self._run_alone, connection)
 
     def put(self, text: str, parameters: Mapping[str, Any], then: Follow | None = None) -> bool:
@@ -105,274 +65,140 @@ class PostgresqlDatabase:
             with self.transaction(write=True) as execute:
                 execute(text, parameters)
             return False
-        pool = self._open()
-        connection = self._sound(pool)
-        try:
+        with self._connections.lent() as connection:
             self._run_alone(connection, text, parameters)
             return then is not None and self._followed(connection, *then)
-        finally:
-            self._give_back(pool, connection)
 
     async def put_async(self, text: str, parameters: Mapping[str, Any]) -> bool:
-        pool, connection = self._at_hand()
-        if pool is None or connection is None:
-            return False
-        try:
-            return await self._shortcuts.run_async(connection, text, parameters)
-        finally:
-            self._give_back(pool, connection)
+        with self._connections.at_hand() as connection:
+            if connection is None:
+                return False
+            calls = self._connections.calls
+            calls.begin(connection)
+            try:
+                return await self._connections.shortcuts.run_async(connection, text, parameters)
+            finally:
+                calls.end(connection)
 
     @contextmanager
     def script(self, statements: list[str]) -> Iterator[Execute]:
-        with self.transaction(write=True) as execute:
+        # A process may wait for another one's migration, and a migration may have much to do.
+        with self._transaction(NoLimit(), write=True) as execute:
             execute(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})", {})
             for statement in statements:
                 execute(statement.replace("%", "%%"), {})
             yield execute
 
-    def connect(self) -> Connection[tuple[Any, ...]]:
+    def connect(self) -> Connection:
         """A connection of its own, for listening; the caller closes it."""
-        import psycopg
-
-        pooled = bool(self._pooled)
-        try:
-            return psycopg.connect(self.target, autocommit=True, **_keywords(self.target, pooled=pooled))
-        except psycopg.OperationalError as error:
-            if pooled or not refuses_settings(error):
-                raise
-            self._pooled = True
-            return psycopg.connect(self.target, autocommit=True, **_keywords(self.target, pooled=True))
-
-    @property
-    def pooled(self) -> bool:
-        """Whether a pooler answers, which keeps nothing in a session; found out with a first connection.
-
-        Raises:
-            psycopg.OperationalError: there is no connection.
-        """
-        if self._pooled is None:
-            with self.connect() as connection:
-                found = is_pooled(connection)
-            if found:
-                import logging
-
-                logging.getLogger("holdfast.store").info("a connection pooler answers: sessions are not used")
-            self._pooled = found
-        return self._pooled
+        return self._connections.connect()
 
     def close(self) -> None:
-        with self._opening:
-            self._closed = True
-            for connection in self._spares:
-                connection.close()
-            self._spares.clear()
-            if self._pool is not None:
-                self._pool.close()
-                self._pool = None
-
-    def _begin_empty(self) -> None:
-        self._opening = threading.Lock()
-        self._pool = None
-        self._spares = []
-        self._asking = 0
-        self._losses = 0
-        self._trusted = WeakKeyDictionary()
-        self._shortcuts = Shortcuts()
-        self._process = os.getpid()
+        self._connections.close()
 
     @contextmanager
-    def _connected(self) -> Iterator[Connection[tuple[Any, ...]]]:
-        pool = self._open()
-        connection = self._sound(pool)
-        try:
-            yield connection
-        finally:
-            self._give_back(pool, connection)
+    def _transaction(self, calls: CallLimit, *, write: bool) -> Iterator[Execute]:
+        with self._connections.lent() as connection:
+            execute = _Executor(connection, calls)
+            begin = "BEGIN" if write else "BEGIN READ ONLY"
+            execute(beginning(begin, SETTINGS) if self.pooled else begin)
+            try:
+                yield execute
+            except BaseException as error:
+                execute.roll_back()
+                if write:
+                    self._leave_standby(connection, error)
+                raise
+            execute.commit()
 
-    def _run_alone(self, connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]) -> Cursor:
+    def _run_alone(self, connection: Connection, text: str, parameters: Mapping[str, Any]) -> Cursor:
         """Run one statement that commits by itself, the shorter way where it leads there."""
+        calls = self._connections.calls
+        calls.begin(connection)
         try:
-            return self._shortcuts.run(connection, text, parameters) or _run(connection, text, parameters)
+            return self._connections.shortcuts.run(connection, text, parameters) or connection.execute(text, parameters)
         except Exception as error:
             # A lost connection leaves open whether it did.
             if connection.closed and getattr(error, "sqlstate", None) is None:
                 raise CommitUnknown from error
+            self._leave_standby(connection, error)
             raise
+        finally:
+            calls.end(connection)
 
-    def _followed(self, connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]) -> bool:
+    def _followed(self, connection: Connection, text: str, parameters: Mapping[str, Any]) -> bool:
         from psycopg import OperationalError
 
+        calls = self._connections.calls
+        calls.begin(connection)
         try:
-            return self._shortcuts.run(connection, text, parameters) is not None
+            return self._connections.shortcuts.run(connection, text, parameters) is not None
         except OperationalError:
             return False  # the connection is gone; what was put before is on disk
-
-    def _sound(self, pool: ConnectionPool[Connection[tuple[Any, ...]]]) -> Connection[tuple[Any, ...]]:
-        """A connection from the pool. Where one was lost, the others that lie there are tried out before use."""
-        from psycopg import OperationalError
-
-        connection = self._taken(pool)
-        for _ in range(self._pool_max):
-            losses = self._losses
-            if not losses or self._trusted.get(connection) == losses:
-                break
-            try:
-                _run(connection, "")
-                self._trusted[connection] = losses
-            except OperationalError:
-                pool.putconn(connection)
-                connection = self._taken(pool)
-        return connection
-
-    def _give_back(
-        self, pool: ConnectionPool[Connection[tuple[Any, ...]]], connection: Connection[tuple[Any, ...]]
-    ) -> None:
-        """Keep a few at hand: the pool's own bookkeeping costs as much as a short statement."""
-        if connection.closed:
-            self._losses += 1
-        elif connection.pgconn.transaction_status == IDLE:
-            with self._opening:
-                if not self._asking and len(self._spares) < SPARES_MAX and not self._closed:
-                    self._spares.append(connection)
-                    return
-        pool.putconn(connection)
-
-    def _taken(self, pool: ConnectionPool[Connection[tuple[Any, ...]]]) -> Connection[tuple[Any, ...]]:
-        with self._opening:
-            if self._spares:
-                return self._spares.pop()
-            # Whoever waits for the pool must be given what is handed back from now on.
-            self._asking += 1
-        try:
-            return self._from_pool(pool)
         finally:
-            with self._opening:
-                self._asking -= 1
+            calls.end(connection)
 
-    def _at_hand(
-        self,
-    ) -> tuple[ConnectionPool[Connection[tuple[Any, ...]]] | None, Connection[tuple[Any, ...]] | None]:
-        """A connection that can be had without waiting and is known to be sound, if there is one."""
-        if self._pooled or self._process != os.getpid() or os.name == "nt":  # there, no loop watches sockets
-            return None, None
-        with self._opening:
-            sound = self._spares and (not self._losses or self._trusted.get(self._spares[-1]) == self._losses)
-            return self._pool, self._spares.pop() if sound else None
-
-    def _from_pool(self, pool: ConnectionPool[Connection[tuple[Any, ...]]]) -> Connection[tuple[Any, ...]]:
-        from psycopg_pool import PoolTimeout
-
-        give_up_s = monotonic_s() + WAIT_S
-        while True:
-            try:
-                # A pool that could not connect stops trying, and only someone new who asks sets it to work again.
-                return pool.getconn(timeout=ASK_S)
-            except PoolTimeout:
-                if monotonic_s() >= give_up_s:
-                    # Either all connections are in use, or none could be made: the server itself tells which.
-                    self.connect().close()
-                    raise
-
-    def _open(self) -> ConnectionPool[Connection[tuple[Any, ...]]]:
-        if self._process != os.getpid():
-            # Connections and the pool's own threads are the parent's; the child lets them lie and begins anew.
-            self._inherited.append((self._pool, self._spares, self._opening, self._trusted))
-            self._begin_empty()
-        return self._pool or self._opened()
-
-    def _opened(self) -> ConnectionPool[Connection[tuple[Any, ...]]]:
-        try:
-            from psycopg import Connection
-            from psycopg_pool import ConnectionPool, PoolClosed
-        except ModuleNotFoundError as missing:
-            name_extra(missing)
-            raise
-        _quiet_pool()
-        pooled = self.pooled
-        with self._opening:
-            if self._closed:
-                raise PoolClosed("the store is closed")
-            if self._pool is None:
-                self._pool = ConnectionPool(
-                    self.target,
-                    connection_class=Connection[tuple[Any, ...]],
-                    kwargs={"autocommit": True, **_keywords(self.target, pooled=pooled)},
-                    min_size=1,
-                    max_size=self._pool_max,
-                    timeout=WAIT_S,
-                    reconnect_timeout=1.0,
-                    open=True,
-                )
-            return self._pool
+    def _leave_standby(self, connection: Connection, error: BaseException) -> None:
+        """A server that takes no writes any more has become a standby: no connection to it is of use."""
+        if getattr(error, "sqlstate", None) == READ_ONLY:
+            connection.close()
+            self._connections.leave()
 
 
 class _Executor:
-    """Runs statements of one transaction."""
+    """Runs statements of one transaction, each within the time limit."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_calls", "_connection")
 
-    def __init__(self, connection: Connection[tuple[Any, ...]]) -> None:
+    def __init__(self, connection: Connection, calls: CallLimit) -> None:
         self._connection = connection
+        self._calls = calls
 
-    def __call__(self, text: str, parameters: Mapping[str, Any]) -> Cursor:
-        return self._connection.execute(text, parameters)
+    def __call__(self, text: str, parameters: Mapping[str, Any] | None = None) -> Cursor:
+        self._calls.begin(self._connection)
+        try:
+            return self._connection.execute(text, parameters)
+        finally:
+            self._calls.end(self._connection)
 
     def stream(self, text: str, pieces: Iterable[str]) -> None:
         """COPY from these pieces."""
-        with self._connection.cursor() as cursor, cursor.copy(text) as copy:
-            for piece in pieces:
-                copy.write(piece)
-                # Else the last part of it stays here, and the server idles while the next piece is made.
-                self._connection.pgconn.flush()
+        self._calls.begin(self._connection)
+        try:
+            with self._connection.cursor() as cursor, cursor.copy(text) as copy:
+                for piece in pieces:
+                    copy.write(piece)
+                    # Else the last part of it stays here, and the server idles while the next piece is made.
+                    self._connection.pgconn.flush()
+                    self._calls.begin(self._connection)
+        finally:
+            self._calls.end(self._connection)
 
+    def commit(self) -> None:
+        """End the transaction.
 
-def _quiet_pool() -> None:
-    """The pool logs each of its tries; our own failure tells of all of them once.
+        Raises:
+            CommitUnknown: nobody can tell whether it was committed.
+        """
+        self._calls.begin(self._connection)
+        try:
+            ended = self._connection.execute("COMMIT").statusmessage
+        except Exception as error:
+            # Only what the server says about the transaction itself is its word that it rolled back.
+            if (getattr(error, "sqlstate", None) or "")[:2] not in ROLLED_BACK_CLASSES:
+                raise CommitUnknown from error
+            raise
+        finally:
+            self._calls.end(self._connection)
+        if ended != "COMMIT":
+            from psycopg.errors import InFailedSqlTransaction
 
-    A handler that does nothing keeps Python's last resort, which is stderr, from them. Loggers that somebody has
-    configured still get everything.
-    """
-    import logging
+            raise InFailedSqlTransaction("a statement had failed and the phase went on: everything was rolled back")
 
-    pool = logging.getLogger("psycopg.pool")
-    if not pool.handlers:
-        pool.addHandler(logging.NullHandler())
-
-
-def _keywords(target: str, *, pooled: bool) -> dict[str, Any]:
-    """What every connection is opened with. What the address says itself is kept, except for what durability needs."""
-    from psycopg.conninfo import conninfo_to_dict
-
-    chosen = conninfo_to_dict(target)
-    keywords = {name: value for name, value in DEFAULTS.items() if name not in chosen}
-    if pooled:
-        return {**keywords, "client_encoding": "utf8", "prepare_threshold": None}
-    theirs = str(chosen.get("options") or os.environ.get("PGOPTIONS", ""))
-    options = " ".join([theirs, *(f"-c {name}={value}" for name, value in SETTINGS.items())]).strip()
-    return {**keywords, "client_encoding": "utf8", "options": options}
-
-
-def _run(connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any] | None = None) -> Cursor:
-    return connection.execute(text, parameters)
-
-
-def _commit(connection: Connection[tuple[Any, ...]]) -> None:
-    try:
-        ended = connection.execute("COMMIT").statusmessage
-    except Exception as error:
-        # Only what the server says about the transaction itself is its word that it rolled back.
-        if (getattr(error, "sqlstate", None) or "")[:2] not in ROLLED_BACK_CLASSES:
-            raise CommitUnknown from error
-        raise
-    if ended != "COMMIT":
-        from psycopg.errors import InFailedSqlTransaction
-
-        raise InFailedSqlTransaction("a statement had failed and the phase went on: everything was rolled back")
-
-
-def _roll_back(connection: Connection[tuple[Any, ...]]) -> None:
-    try:
-        if not connection.closed:
-            _run(connection, "ROLLBACK")
-    except Exception:  # noqa: BLE001 - the first error is the one to tell; a broken connection rolls back by itself
-        connection.close()
+    def roll_back(self) -> None:
+        """Undo the transaction; a broken connection does so by itself."""
+        try:
+            if not self._connection.closed:
+                self("ROLLBACK")
+        except Exception:  # noqa: BLE001 - the first error is the one to tell
+            self._connection.close()

@@ -12,7 +12,12 @@ from typing import Any, TypeVar
 
 from holdfast.base import monotonic_s, now_us, world
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
-from holdfast.catalog.core import DATABASE_CONNECTION_ERROR, TRANSACTION_ROLLED_BACK
+from holdfast.catalog.core import (
+    DATABASE_CONNECTION_ERROR,
+    DATABASE_ERROR,
+    DATABASE_READ_ONLY,
+    TRANSACTION_ROLLED_BACK,
+)
 from holdfast.catalog.durable import COMMIT_UNKNOWN
 from holdfast.catalog.failure import Failure
 from holdfast.store.address import Address, read_address
@@ -32,7 +37,11 @@ CONNECT_TRIES = 4
 TRY_S = 0.02
 TRYING_S_MAX = 10.0
 """After so long no further try begins."""
-_AGAIN = {TRANSACTION_ROLLED_BACK.code: ROLLBACK_TRIES, DATABASE_CONNECTION_ERROR.code: CONNECT_TRIES}
+_AGAIN = {
+    TRANSACTION_ROLLED_BACK.code: ROLLBACK_TRIES,
+    DATABASE_CONNECTION_ERROR.code: CONNECT_TRIES,
+    DATABASE_READ_ONLY.code: CONNECT_TRIES,
+}
 
 
 class Store:
@@ -65,7 +74,7 @@ class Store:
             return cls(address, SqliteDatabase(address.target), database_clock=database_clock)
         from holdfast.store.postgresql import PostgresqlDatabase
 
-        database = PostgresqlDatabase(address.target, pool_max=pool_max, pooled=address.pooled)
+        database = PostgresqlDatabase(address, pool_max=pool_max)
         return cls(address, database, database_clock=database_clock)
 
     @property
@@ -105,7 +114,8 @@ class Store:
                 happened.
         """
         # A phase that changes nothing may always be repeated.
-        tx, result = self._tried(lambda: self._once(phase, write=write), repeatable=repeatable or not write)
+        repeatable = repeatable or not write
+        tx, result = self._tried(lambda: self._once(phase, write=write), repeatable=repeatable, write=write)
         # Only now: what fails from here on must not be taken for a transaction that failed.
         for follow in tx.after_commit:
             follow()
@@ -206,7 +216,7 @@ class Store:
             return self
         from holdfast.store.postgresql import PostgresqlDatabase
 
-        database = PostgresqlDatabase(self.address.target, pool_max=pool_max, pooled=self.address.pooled)
+        database = PostgresqlDatabase(self.address, pool_max=pool_max)
         other = Store(self.address, database, database_clock=self._database_clock)
         other._statements = self._statements
         return other
@@ -249,7 +259,7 @@ class Store:
             tx = self._tx(execute)
             return tx, phase(tx)
 
-    def _tried(self, once: Callable[[], T], *, repeatable: bool) -> T:
+    def _tried(self, once: Callable[[], T], *, repeatable: bool, write: bool = True) -> T:
         tries, begun_s = 0, monotonic_s()
         unknown: CommitUnknown | None = None
         while True:
@@ -263,7 +273,7 @@ class Store:
                 if not repeatable or tries >= CONNECT_TRIES:
                     raise COMMIT_UNKNOWN() from lost.__cause__
             except Exception as error:
-                failure = _database_failure(error)
+                failure = _database_failure(error, write=write)
                 if failure is None:
                     raise
                 if tries >= _AGAIN.get(failure.code, 1) or monotonic_s() - begun_s >= TRYING_S_MAX:
@@ -273,8 +283,12 @@ class Store:
             here.sleep(TRY_S * tries * (0.5 + here.dice()))
 
 
-def _database_failure(error: Exception) -> Failure | None:
+def _database_failure(error: Exception, *, write: bool) -> Failure | None:
     """The failure that a driver's error is; None for the phase's own exceptions."""
     if type(error).__module__.split(".")[0] not in {"sqlite3", "psycopg", "psycopg_pool", "sqlalchemy"}:
         return None
-    return DEFAULT_CLASSIFIER.classify(error)
+    failure = DEFAULT_CLASSIFIER.classify(error)
+    if failure.code == DATABASE_READ_ONLY.code and not write:
+        # The server is not to blame: the phase said that it only reads.
+        failure.fault = DATABASE_ERROR
+    return failure

@@ -16,8 +16,6 @@ API_VERSION = "v1"
 DATABASE_S = 30.0
 """When the database is away, callers are asked to come back after this time."""
 BUSY_S = 2.0
-READ_ONLY = "25006"
-"""PostgreSQL's read_only_sql_transaction: this is a standby, or a primary that is about to go."""
 
 ERROR_TYPES = {
     "CONNECTION_REFUSED": "connection_refused",
@@ -77,7 +75,7 @@ class Telling:
             failure.fault = self._catalog["SERVICE_OVERLOADED"]
             failure.details = {**failure.details, "reason": code.lower()}
             failure.retry_after_s = failure.retry_after_s or BUSY_S
-        read_only = code == "DATABASE_ERROR" and _private(failure, "sqlstate") == READ_ONLY
+        read_only = code == "DATABASE_READ_ONLY"
         if code not in ("DATABASE_CONNECTION_ERROR", "COMMIT_UNKNOWN") and not read_only:
             return
         failure.fault = self._catalog["DATABASE_CONNECTION_ERROR"]

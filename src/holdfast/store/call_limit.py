@@ -1,0 +1,99 @@
+"""A time limit for every call to PostgreSQL: a server that hangs keeps its sockets open and never answers.
+
+The kernel notices a machine that is gone, not a process that stands still. So a thread watches the calls under way, and
+shuts the socket of one that takes too long: whoever waits for it gets the error of a lost connection.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from holdfast.base import REAL
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+LOOKS_PER_LIMIT = 15
+
+
+class CallLimit:
+    """Watches the calls of one process to one database."""
+
+    def __init__(self, limit_s: float, hung: Callable[[], None]) -> None:
+        """Watch; `hung` is called, in a thread of its own, after a call was ended."""
+        self._limit_s = limit_s
+        self._hung = hung
+        self._begun: dict[int, tuple[Connection[tuple[Any, ...]], float]] = {}
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, connection: Connection[tuple[Any, ...]]) -> None:
+        """A call begins, or goes on after a part of it was done."""
+        self._begun[id(connection)] = connection, REAL.monotonic_s()
+        if self._thread is None:
+            self._start()
+
+    def end(self, connection: Connection[tuple[Any, ...]]) -> None:
+        """The call is over."""
+        self._begun.pop(id(connection), None)
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                watched = ref(self)
+                look_s = self._limit_s / LOOKS_PER_LIMIT
+                self._thread = threading.Thread(
+                    target=_watch, args=(watched, look_s), name="holdfast-call-limit", daemon=True
+                )
+                self._thread.start()
+
+    def look(self) -> None:
+        """End the calls that have taken too long."""
+        late_s = REAL.monotonic_s() - self._limit_s
+        late = [connection for connection, begun_s in list(self._begun.values()) if begun_s < late_s]
+        for connection in late:
+            self._begun.pop(id(connection), None)
+            _shut(connection)
+        if late:
+            self._hung()
+
+
+class NoLimit(CallLimit):
+    """For calls that may take any time."""
+
+    def __init__(self) -> None:
+        super().__init__(float("inf"), lambda: None)
+
+    def begin(self, connection: Connection[tuple[Any, ...]]) -> None:  # noqa: ARG002 - as it is declared
+        return
+
+    def end(self, connection: Connection[tuple[Any, ...]]) -> None:  # noqa: ARG002 - as it is declared
+        return
+
+
+def _watch(watched: ref[CallLimit], look_s: float) -> None:
+    """Look now and then, as long as there is something to watch over."""
+    while True:
+        REAL.sleep(look_s)
+        limit = watched()
+        if limit is None:
+            return
+        limit.look()
+        del limit
+
+
+def _shut(connection: Connection[tuple[Any, ...]]) -> None:
+    """Shut the socket under the one who waits; the connection itself is his to close."""
+    try:
+        with socket.socket(fileno=os.dup(connection.pgconn.socket)) as same:
+            same.shutdown(socket.SHUT_RDWR)
+    except (OSError, ValueError, AttributeError):
+        return  # it has ended in this very moment
+    except Exception as gone:
+        if type(gone).__module__.split(".")[0] != "psycopg":
+            raise

@@ -1,0 +1,282 @@
+"""The connections of one process to PostgreSQL: a pool of them, and what becomes of those that fail.
+
+A connection that was lost makes the others suspect: they are tried out before their next use. A server that hangs, or
+that takes no writes any more, is left as a whole: all its connections are dropped, and new ones are made to whichever
+server of the address takes writes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from holdfast.base import monotonic_s
+from holdfast.base.lazy import name_extra
+from holdfast.store.address import Address
+from holdfast.store.call_limit import CallLimit
+from holdfast.store.pooler import is_pooled, refuses_settings
+from holdfast.store.shortcut import Shortcuts
+
+if TYPE_CHECKING:
+    from psycopg import Connection as PsycopgConnection
+    from psycopg_pool import ConnectionPool
+
+    Connection = PsycopgConnection[tuple[Any, ...]]
+    Pool = ConnectionPool[Connection]
+
+WAIT_S = 10.0
+"""Maximum time to wait for a connection."""
+SPARES_MAX = 4
+ASK_S = 0.5
+"""Maximum time of one request to the pool; then it is made anew."""
+IDLE = 0
+"""libpq's PQTRANS_IDLE: no transaction is open."""
+
+# Claims and settlements are look-ups by id. A planner that has no statistics yet, or old ones, must not read the
+# whole table for a batch.
+SETTINGS = {
+    "synchronous_commit": "on",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+    "idle_in_transaction_session_timeout": "60000",
+    "timezone": "UTC",
+}
+# A server that vanished without a word must be noticed in seconds, not in the minutes the kernel takes.
+DEFAULTS: dict[str, str | int] = {
+    "application_name": "holdfast",
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+    # Also behind one address: after a failover a standby may answer there.
+    "target_session_attrs": "read-write",
+}
+"""How connections are made where the address does not say otherwise."""
+
+
+class Connections:
+    """What the database of one process is reached by."""
+
+    _pool: Pool | None
+    _spares: list[Connection]
+    _trusted: WeakKeyDictionary[Connection, int]
+
+    def __init__(self, address: Address, *, pool_max: int) -> None:
+        self._target = address.target
+        self._pooled = address.pooled
+        self._call_timeout_s = address.call_timeout_s
+        self._pool_max = pool_max
+        self._closed = False
+        self._inherited: list[object] = []
+        self._begin_empty()
+
+    def connect(self) -> Connection:
+        """A connection of its own, for listening; the caller closes it."""
+        import psycopg
+
+        pooled = bool(self._pooled)
+        try:
+            return psycopg.connect(self._target, autocommit=True, **_keywords(self._target, pooled=pooled))
+        except psycopg.OperationalError as error:
+            if pooled or not refuses_settings(error):
+                raise
+            self._pooled = True
+            return psycopg.connect(self._target, autocommit=True, **_keywords(self._target, pooled=True))
+
+    @property
+    def pooled(self) -> bool:
+        """Whether a pooler answers, which keeps nothing in a session; found out with a first connection.
+
+        Raises:
+            psycopg.OperationalError: there is no connection.
+        """
+        if self._pooled is None:
+            with self.connect() as connection:
+                found = is_pooled(connection)
+            if found:
+                import logging
+
+                logging.getLogger("holdfast.store").info("a connection pooler answers: sessions are not used")
+            self._pooled = found
+        return self._pooled
+
+    @contextmanager
+    def lent(self) -> Iterator[Connection]:
+        """A connection for the length of the block."""
+        pool = self._open()
+        connection = self._sound(pool)
+        try:
+            yield connection
+        finally:
+            self._give_back(pool, connection)
+
+    @contextmanager
+    def at_hand(self) -> Iterator[Connection | None]:
+        """A connection that can be had without waiting and is known to be sound; None where there is none."""
+        pool, connection = self._spare()
+        if pool is None or connection is None:
+            yield None
+            return
+        try:
+            yield connection
+        finally:
+            self._give_back(pool, connection)
+
+    def leave(self) -> None:
+        """Drop every connection: the server behind them does not answer, or takes no writes."""
+        with self._opening:
+            pool, self._pool = self._pool, None
+            spares, self._spares = self._spares, []
+        for connection in spares:
+            connection.close()
+        if pool is not None:
+            pool.close(timeout=0)
+
+    def close(self) -> None:
+        """Give every connection back, for good."""
+        self._closed = True
+        self.leave()
+
+    def _begin_empty(self) -> None:
+        self._opening = threading.Lock()
+        self._pool = None
+        self._spares = []
+        self._asking = 0
+        self._losses = 0
+        self._trusted = WeakKeyDictionary()
+        self._process = os.getpid()
+        self.shortcuts = Shortcuts()
+        self.calls = CallLimit(self._call_timeout_s, self.leave)
+
+    def _sound(self, pool: Pool) -> Connection:
+        """A connection from the pool. Where one was lost, the others that lie there are tried out before use."""
+        from psycopg import OperationalError
+
+        connection = self._taken(pool)
+        for _ in range(self._pool_max):
+            losses = self._losses
+            if not losses or self._trusted.get(connection) == losses:
+                break
+            try:
+                self._try(connection)
+                self._trusted[connection] = losses
+            except OperationalError:
+                pool.putconn(connection)
+                connection = self._taken(pool)
+        return connection
+
+    def _try(self, connection: Connection) -> None:
+        self.calls.begin(connection)
+        try:
+            connection.execute("")
+        finally:
+            self.calls.end(connection)
+
+    def _give_back(self, pool: Pool, connection: Connection) -> None:
+        """Keep a few at hand: the pool's own bookkeeping costs as much as a short statement."""
+        if connection.closed:
+            self._losses += 1
+        elif connection.pgconn.transaction_status == IDLE:
+            with self._opening:
+                if pool is self._pool and not self._asking and len(self._spares) < SPARES_MAX:
+                    self._spares.append(connection)
+                    return
+        pool.putconn(connection)
+
+    def _taken(self, pool: Pool) -> Connection:
+        with self._opening:
+            if self._spares and pool is self._pool:
+                return self._spares.pop()
+            # Whoever waits for the pool must be given what is handed back from now on.
+            self._asking += 1
+        try:
+            return self._from_pool(pool)
+        finally:
+            with self._opening:
+                self._asking -= 1
+
+    def _spare(self) -> tuple[Pool | None, Connection | None]:
+        if self._pooled or self._process != os.getpid() or os.name == "nt":  # there, no loop watches sockets
+            return None, None
+        with self._opening:
+            sound = self._spares and (not self._losses or self._trusted.get(self._spares[-1]) == self._losses)
+            return self._pool, self._spares.pop() if sound else None
+
+    def _from_pool(self, pool: Pool) -> Connection:
+        from psycopg_pool import PoolTimeout
+
+        give_up_s = monotonic_s() + WAIT_S
+        while True:
+            try:
+                # A pool that could not connect stops trying, and only someone new who asks sets it to work again.
+                return pool.getconn(timeout=ASK_S)
+            except PoolTimeout:
+                if monotonic_s() >= give_up_s:
+                    # Either all connections are in use, or none could be made: the server itself tells which.
+                    self.connect().close()
+                    raise
+
+    def _open(self) -> Pool:
+        if self._process != os.getpid():
+            # Connections and the pool's own threads are the parent's; the child lets them lie and begins anew.
+            self._inherited.append((self._pool, self._spares, self._opening, self._trusted, self.calls))
+            self._begin_empty()
+        return self._pool or self._opened()
+
+    def _opened(self) -> Pool:
+        try:
+            from psycopg import Connection
+            from psycopg_pool import ConnectionPool, PoolClosed
+        except ModuleNotFoundError as missing:
+            name_extra(missing)
+            raise
+        _quiet_pool()
+        pooled = self.pooled
+        with self._opening:
+            if self._closed:
+                raise PoolClosed("the store is closed")
+            if self._pool is None:
+                self._pool = ConnectionPool(
+                    self._target,
+                    connection_class=Connection[tuple[Any, ...]],
+                    kwargs={"autocommit": True, **_keywords(self._target, pooled=pooled)},
+                    min_size=1,
+                    max_size=self._pool_max,
+                    timeout=WAIT_S,
+                    reconnect_timeout=1.0,
+                    open=True,
+                )
+            return self._pool
+
+
+def _quiet_pool() -> None:
+    """The pool logs each of its tries; our own failure tells of all of them once.
+
+    A handler that does nothing keeps Python's last resort, which is stderr, from them. Loggers that somebody has
+    configured still get everything.
+    """
+    import logging
+
+    pool = logging.getLogger("psycopg.pool")
+    if not pool.handlers:
+        pool.addHandler(logging.NullHandler())
+
+
+def _keywords(target: str, *, pooled: bool) -> dict[str, Any]:
+    """What every connection is opened with. What the address says itself is kept, except for what durability needs."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    chosen = conninfo_to_dict(target)
+    keywords = {name: value for name, value in DEFAULTS.items() if name not in chosen}
+    if pooled:
+        return {**keywords, "client_encoding": "utf8", "prepare_threshold": None}
+    theirs = str(chosen.get("options") or os.environ.get("PGOPTIONS", ""))
+    options = " ".join([theirs, *(f"-c {name}={value}" for name, value in SETTINGS.items())]).strip()
+    return {**keywords, "client_encoding": "utf8", "options": options}
