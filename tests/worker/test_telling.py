@@ -7,6 +7,7 @@ import pytest
 from holdfast.base import bus
 from holdfast.catalog import enriched
 from holdfast.catalog.core import NETWORK_TIMEOUT
+from holdfast.catalog.durable import JOB_TIMEOUT
 from holdfast.policy import Backoff, Breaker, Retry
 from holdfast.store import Store
 from holdfast.testing.processes import wait_until
@@ -52,6 +53,22 @@ def test_a_job_is_told_from_its_enqueueing_to_its_end(store: Store) -> None:
     retried = mine[2][1]
     assert (retried["code"], retried["upstream_status"], retried["delay_us"]) == ("NETWORK_TIMEOUT", 504, 0)
     assert mine[4][1]["duration_us"] >= 0
+
+
+def test_a_retry_promises_the_next_attempt_and_the_end_does_not(store: Store) -> None:
+    handlers, jobs = Handlers(), Jobs(store)
+
+    @handlers.handle("work", retry=SOON)
+    def work(job: Job) -> None:
+        raise JOB_TIMEOUT(kind="work", timeout_s=1)
+
+    with bus.heard() as told:
+        made = jobs.enqueue("work")
+        run_until(store, handlers, told, "job.failed", made.id)
+    said = dict(about(told, made.id))
+    assert said["job.retried"]["message"] == "This is taking too long. We’ll retry."
+    assert said["job.failed"]["message"] == "This took too long."
+    assert jobs.show(made.id)["error_message"] == "This took too long."
 
 
 def test_a_job_that_its_handler_finished_is_told_too(store: Store) -> None:

@@ -29,6 +29,8 @@ class Entry:
     retry: tuple[str, ...] = ()
     """The rule in plain sentences."""
     says: str
+    says_retrying: str = ""
+    """What the person reads while another attempt follows; empty where that is the same."""
     technical: str = ""
     blame: str
     severity: str
@@ -86,6 +88,7 @@ def _entry(fault: Fault) -> Entry:
         conditional=isinstance(rule, Retry) and rule.when is not None,
         retry=tuple(retry_words(rule)),
         says=fault.says,
+        says_retrying=fault.says_retrying,
         technical=fault.technical,
         blame=fault.blame.value,
         severity=fault.severity.value,

@@ -43,6 +43,8 @@ def _section(entry: Entry, codes: set[str]) -> Iterator[str]:
     yield ""
     yield f"> {_text(entry.says)}"
     yield ""
+    if entry.says_retrying:
+        yield f"- **While it is tried again**: {_text(entry.says_retrying)}"
     yield f"- **Status**: {status_words(entry.status)}"
     yield f"- **Retry**: {' '.join(_text(words) for words in entry.retry) or _yes(entry)}"
     yield f"- **Who has to act**: {_blame(entry)}"

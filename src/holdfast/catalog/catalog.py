@@ -48,6 +48,7 @@ class Catalog:
         *,
         status: int,
         says: str,
+        says_retrying: str = "",
         technical: str = "",
         retry: RetryRule | bool = False,
         blame: Blame | None = None,
@@ -71,6 +72,7 @@ class Catalog:
                 code=code,
                 status=status,
                 says=says,
+                says_retrying=says_retrying,
                 technical=technical,
                 retry=retry,
                 blame=blame_of(status) if blame is None else blame,
@@ -95,6 +97,8 @@ class Catalog:
         """
         if code not in self._inherited or not changes.keys().isdisjoint(_FIXED):
             raise FaultInvalid(f"{self.name}: {code} is not inherited, or the change alters one of {', '.join(_FIXED)}")
+        if "says" in changes or changes.get("retry") is False:
+            changes.setdefault("says_retrying", "")  # the inherited one belongs to the words that were replaced
         self._faults[code] = replace(self._faults[code], **changes)
         announce(self._faults[code])
         return self._faults[code]

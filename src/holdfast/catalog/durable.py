@@ -39,7 +39,8 @@ JOB_NOT_FOUND = _fault(
 JOB_TIMEOUT = _fault(
     "JOB_TIMEOUT",
     status=504,
-    says="This is taking too long. We’ll retry.",
+    says="This took too long.",
+    says_retrying="This is taking too long. We’ll retry.",
     technical="the handler of {kind} ran longer than {timeout_s} s",
     retry=True,
     blame=Blame.SERVER,
@@ -57,7 +58,8 @@ JOB_CANCELLED = _fault(
 WORKER_LOST = _fault(
     "WORKER_LOST",
     status=503,
-    says="This was interrupted. We’ll retry.",
+    says="This was interrupted.",
+    says_retrying="This was interrupted. We’ll retry.",
     technical="the worker that held the job stopped renewing its lease",
     retry=True,
     blame=Blame.SERVER,

@@ -74,9 +74,13 @@ class Failure(Exception):
 
     @property
     def message(self) -> str:
-        """What the person reads."""
-        text = self.fault.says if self._message is None else self._message
-        return _filled(text, self.details)[: limits().message_chars_max]
+        """What the person reads when this is the end of it."""
+        return self._said(self.fault.says)
+
+    @property
+    def message_retrying(self) -> str:
+        """What the person reads while another attempt follows."""
+        return self._said(self.fault.says_retrying or self.fault.says)
 
     @property
     def technical(self) -> str:
@@ -88,6 +92,10 @@ class Failure(Exception):
         if cause is not None:
             line = f"{line} ({type(cause).__name__}: {_text(cause)})"
         return line[: limits().message_chars_max]
+
+    def _said(self, sentence: str) -> str:
+        text = sentence if self._message is None else self._message
+        return _filled(text, self.details)[: limits().message_chars_max]
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"

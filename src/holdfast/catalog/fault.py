@@ -58,7 +58,9 @@ class Fault:
     code: str
     status: int
     says: str
-    """What the person reads; `{name}` is filled from the details."""
+    """What the person reads when there is no further attempt; `{name}` is filled from the details."""
+    says_retrying: str = ""
+    """What the person reads while another attempt follows, where that is something else."""
     technical: str = ""
     """What the log reads; `{name}` is filled from the details."""
     retry: RetryRule | bool = False
@@ -91,6 +93,8 @@ class Fault:
             raise FaultInvalid(
                 f"{self.code}: a {self.status} is never replayed: the caller may be let in the next time"
             )
+        if self.says_retrying and self.retry is False:
+            raise FaultInvalid(f"{self.code}: `says_retrying` is never read, because retry=False; remove one of them")
         if not isinstance(self.retry, bool) and not hasattr(self.retry, "allows"):
             raise FaultInvalid(f"{self.code}: retry: {self.retry!r} is neither True, False nor a Retry(attempts=…)")
 

@@ -151,10 +151,18 @@ def _article(told: Fault, known: set[str], owner: str) -> Markup:
         element("p", _badge(told)),
         element("h3", "What the person reads"),
         element("blockquote", told.says),
+        *while_retried(told),
         element("dl", *facts, class_="facts"),
         element("h2", "On the wire"),
         *_examples(told),
     )
+
+
+def while_retried(told: Fault) -> list[Markup]:
+    """The sentence for the time between two attempts, where the fault has one of its own."""
+    if not told.says_retrying:
+        return []
+    return [element("h3", "While it is tried again"), element("blockquote", told.says_retrying)]
 
 
 def _related(told: Fault, known: set[str]) -> Iterator[Markup]:

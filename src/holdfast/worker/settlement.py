@@ -119,6 +119,7 @@ def failed(job: Job, failure: Failure, retry: Retry | None, duration_us: int | N
         verb="retry",
         code=failure.code,
         severity=failure.fault.severity,
+        message=failure.message_retrying,
         code_counts=encode(counts),
         upstream_status=_upstream_status(failure),
         delay_us=_us(decision.delay_s),

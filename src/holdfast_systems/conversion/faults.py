@@ -42,7 +42,8 @@ GW_4XX = _fault(
 GW_5XX = _fault(
     "GW_5XX",
     status=502,
-    says="Converter service is having an issue. We’ll retry shortly.",
+    says="Converter service is having an issue. Try again later.",
+    says_retrying="Converter service is having an issue. We’ll retry shortly.",
     technical="the gateway cannot be used: {reason}",
     retry=True,
     causes=("the gateway is down, overloaded or restarting", "its answer was cut off or unreadable"),
@@ -54,7 +55,8 @@ GW_5XX = _fault(
 GW_TIMEOUT = _fault(
     "GW_TIMEOUT",
     status=504,
-    says="Conversion is taking too long. We’ll retry.",
+    says="Conversion took too long.",
+    says_retrying="Conversion is taking too long. We’ll retry.",
     technical="the gateway did not answer within {timeout_s} s",
     retry=True,
     causes=("the gateway hangs or is overloaded", "a file that takes longer than the time limit"),
@@ -66,7 +68,8 @@ GW_TIMEOUT = _fault(
 IO_ERROR = _fault(
     "IO_ERROR",
     status=500,
-    says="Temporary storage issue. We’ll retry.",
+    says="Storage issue. Try again later.",
+    says_retrying="Temporary storage issue. We’ll retry.",
     technical="the storage failed: {reason}",
     retry=True,
     causes=("the disk is full or read-only", "S3 does not answer or refuses the credentials"),

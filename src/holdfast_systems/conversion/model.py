@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from holdfast.base import Json, digest, utc_text
+from holdfast.catalog import Fault
 from holdfast_systems.conversion.faults import CONVERSION_FAULTS, EXPIRED, UNKNOWN
 
 QUEUE = "conversion"
@@ -171,7 +172,7 @@ def events(history: Sequence[Mapping[str, Any]], result: Mapping[str, Json]) -> 
                 "attempt": row["attempt"],
                 "gateway_http_status": good if row["verb"] == "finished" else row["upstream_status"],
                 "duration_ms": None if row["duration_us"] is None else round(row["duration_us"] / 1_000, 1),
-                "error_code": None if row["code"] is None else _told(row["code"])[0],
+                "error_code": None if row["code"] is None else _told(row["code"]).code,
             },
         }
         for row in history
@@ -188,18 +189,18 @@ def _standing(record: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
         return "failed", EXPIRED.code, EXPIRED.says
     if record["state"] != "failed":
         return record["state"], None, None
-    code, line = _told(record["error_code"])
-    return "failed", code, record["error_message"] if code == record["error_code"] else line
+    fault = _told(record["error_code"])
+    return "failed", fault.code, record["error_message"] if fault.code == record["error_code"] else fault.says
 
 
-def _told(code: str) -> tuple[str, str]:
-    """One of our own codes and its line; whatever else the engine says is for the console."""
-    fault = CONVERSION_FAULTS.get(code) or UNKNOWN
-    return fault.code, fault.says
+def _told(code: str) -> Fault:
+    """One of our own faults; whatever else the engine says is for the console."""
+    return CONVERSION_FAULTS.get(code) or UNKNOWN
 
 
 def _waiting(record: Mapping[str, Any]) -> dict[str, Json]:
-    code, line = _told(record["retry_code"]) if record["retry_code"] else (None, None)
+    fault = _told(record["retry_code"]) if record["retry_code"] else None
+    code, line = (None, None) if fault is None else (fault.code, fault.says_retrying or fault.says)
     return {"code": code, "message": line, "next_attempt_at": _at(record["due_us"])}
 
 

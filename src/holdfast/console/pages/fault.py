@@ -16,6 +16,7 @@ from holdfast.console.parts import code_link, facts, link, panel
 from holdfast.console.visit import Visit
 from holdfast.http.example import example
 from holdfast.http.markup import Markup, element, joined
+from holdfast.http.pages import while_retried
 from holdfast.http.wording import BLAME, SEVERITY, retry_words, status_words
 from holdfast.policy import Retry
 from holdfast.watch.names import ERRORS
@@ -53,6 +54,7 @@ def _told(visit: Visit, catalog: Catalog, fault: Fault, known: set[str], *, alon
     yield panel(
         title,
         element("blockquote", fault.says),
+        *while_retried(fault),
         facts(
             [
                 ("Catalog", catalog.name),

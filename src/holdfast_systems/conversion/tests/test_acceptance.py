@@ -87,7 +87,7 @@ def test_a_gateway_in_trouble_is_asked_three_times(site: Site, faults: Faults, s
     with here.working():
         job = me.settled(me.uploaded())
     assert (job["status"], job["error_code"], job["attempt_count"]) == ("failed", "GW_5XX", 3)
-    assert job["error_message"] == "Converter service is having an issue. We’ll retry shortly."
+    assert job["error_message"] == "Converter service is having an issue. Try again later."
     assert names(job) == ["queued", "processing", "retry", "processing", "retry", "processing", "failed"]
     assert [event["meta"]["gateway_http_status"] for event in job["events"] if event["event"] == "retry"] == [
         status
@@ -111,7 +111,7 @@ def test_a_gateway_that_hangs_is_gw_timeout_after_all_attempts(site: Site, fault
     with here.working():
         job = me.settled(me.uploaded())
     assert (job["status"], job["error_code"], job["attempt_count"]) == ("failed", "GW_TIMEOUT", 3)
-    assert job["error_message"] == "Conversion is taking too long. We’ll retry."
+    assert job["error_message"] == "Conversion took too long."
     retried = [event["meta"]["error_code"] for event in job["events"] if event["event"] == "retry"]
     assert retried == ["GW_TIMEOUT", "GW_TIMEOUT"]
 
@@ -154,7 +154,7 @@ def test_results_that_cannot_be_written_are_tried_once_more_then_io_error(site: 
     with here.working():
         job = me.settled(me.uploaded())
         assert (job["status"], job["error_code"], job["attempt_count"]) == ("failed", "IO_ERROR", 2)
-        assert job["error_message"] == "Temporary storage issue. We’ll retry."
+        assert job["error_message"] == "Storage issue. Try again later."
         assert names(job) == ["queued", "processing", "retry", "processing", "failed"]
         (here.folder / "artifacts" / "results").unlink()
         assert me.retry(job["id"]).status_code == 200

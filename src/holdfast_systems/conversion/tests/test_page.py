@@ -97,7 +97,7 @@ def test_a_row_is_watched_through_its_attempts_and_retried_by_hand(solo: Site, f
         # A wait that is long enough to be seen need not be waited for.
         here.store.atomic(lambda tx: tx._execute("UPDATE holdfast_job SET due_us = 1 WHERE state = 'queued'", {}))
         shows(page, "paper.pdf", "Failed")
-        expect(line).to_have_text("Converter service is having an issue. We’ll retry shortly.")
+        expect(line).to_have_text("Converter service is having an issue. Try again later.")
         faults()
         row(page, "paper.pdf").get_by_role("button", name="Retry paper.pdf").press("Enter")
         shows(page, "paper.pdf", "Ready")

@@ -267,7 +267,7 @@ def test_a_file_that_cannot_be_stored_is_a_failed_job(alone: Running) -> None:
     me = alone.person()
     reply = me.upload(pdf())
     assert (reply.status_code, reply.json()["error"]["code"]) == (500, "IO_ERROR")
-    assert reply.json()["error"]["message"] == "Temporary storage issue. We’ll retry."
+    assert reply.json()["error"]["message"] == "Storage issue. Try again later."
     [job] = me.listing()["jobs"]
     assert (job["status"], job["error_code"], job["can_retry"]) == ("failed", "IO_ERROR", False)
     (alone.folder / "artifacts" / "sources").unlink()
