@@ -29,6 +29,7 @@ ORDER = (
     "artifact",
     "watch",
     "http",
+    "operate",
     "analysis",
     "console",
     "cli",

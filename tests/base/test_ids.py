@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.base import World, id_time_us, new_id, new_ids, now_us, prefixed_id, replaced
+from holdfast.base import World, id_floor, id_time_us, new_id, new_ids, now_us, prefixed_id, replaced
 
 MOMENTS = st.integers(min_value=0, max_value=(1 << 48) * 1_000 - 1)
 
@@ -168,3 +168,10 @@ def test_many_ids_made_at_once_ascend_and_are_followed_by_later_ones() -> None:
     made = [new_id(), *new_ids(1_000), new_id(), *new_ids(10)]
     assert made == sorted(set(made))
     assert all(uuid.UUID(one).version == 7 and uuid.UUID(one).variant == "specified in RFC 4122" for one in made)
+
+
+def test_an_id_floor_lies_below_every_id_of_its_moment() -> None:
+    made = new_id()
+    at_us = id_time_us(made)
+    assert id_floor(at_us) < made < id_floor(at_us + 1_000)
+    assert id_floor(-5) == "00000000-0000"

@@ -41,7 +41,7 @@ def test_a_check_prints_the_numbers_tells_nobody_and_says_by_its_exit_code(hand:
     assert hand("alerts", "check").exit_code == 0
     show_dead(store, 60)
     ended = hand("alerts", "check")
-    assert ended.exit_code == 1
+    assert ended.exit_code == 6
     assert "1 over the threshold." in ended.stderr
     (row,) = [line for line in ended.stdout.splitlines() if line.startswith("webhook_dead_letters_warning")]
     assert row.split()[:3] == ["webhook_dead_letters_warning", "warning", "60"]

@@ -49,8 +49,8 @@ def test_what_is_open_is_listed_first_with_its_reason(hand: Any, store: Store) -
 @pytest.mark.parametrize("verb", ["trip", "recover"])
 def test_a_breaker_that_does_not_exist_is_one_line(hand: Any, verb: str) -> None:
     ended = hand("breakers", verb, "bnak")
-    assert (ended.exit_code, ended.stdout) == (1, "")
-    assert ended.stderr.startswith("holdfast: NOT_FOUND: There is no breaker of this name.")
+    assert (ended.exit_code, ended.stdout) == (3, "")
+    assert ended.stderr.startswith("holdfast: BREAKER_NOT_FOUND: There is no breaker named bnak.")
 
 
 def test_how_long_is_bounded(quick: Any) -> None:

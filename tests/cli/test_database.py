@@ -53,7 +53,7 @@ def test_a_command_finds_the_database_that_is_served(here: Path, environment: di
 
 def test_a_database_that_is_not_in_the_data_folder_is_named_with_its_folder(here: Path) -> None:
     ended = CliRunner().invoke(application, ["jobs", "list"], env={"HOLDFAST_DATA": "elsewhere"})
-    assert ended.exit_code == 1
+    assert ended.exit_code == 5
     assert "sqlite:///elsewhere/holdfast.db" in ended.stderr
     assert not (here / "elsewhere").exists()
 

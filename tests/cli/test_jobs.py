@@ -72,9 +72,9 @@ def test_a_payload_is_read_from_a_file_and_from_standard_input(quick: Any, tmp_p
     [
         (["--payload", "{"], 2, "--payload is not JSON"),
         (["--payload", "@/no/such/file"], 2, "--payload: /no/such/file"),
-        (["--delay", "soon"], 2, "--delay: 'soon' is no span of time"),
-        (["--delay", "99d"], 1, "BAD_REQUEST: delay_s is a number of seconds"),
-        (["--priority", "99999"], 1, "BAD_REQUEST: priority"),
+        (["--delay", "soon"], 2, "--delay: 'soon' is not a span of time"),
+        (["--delay", "99d"], 2, "BAD_REQUEST: delay_s is a number of seconds"),
+        (["--priority", "99999"], 2, "BAD_REQUEST: priority"),
     ],
 )
 def test_what_cannot_be_enqueued_is_one_line(quick: Any, words: list[str], code: int, said: str) -> None:
@@ -143,16 +143,16 @@ def test_a_queued_job_is_cancelled_at_once_and_can_be_revived_or_discarded(hand:
     assert hand.document("jobs", "show", job.id)["manual_retry_count"] == 1
     assert hand.answer("jobs", "cancel", job.id) == f"Cancelled {job.id}.\n"
     ended = hand("jobs", "cancel", job.id)
-    assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
+    assert (ended.exit_code, ended.stderr.count("\n")) == (4, 1)
     assert "JOB_ENDED: The job has ended already: it is failed." in ended.stderr
     assert hand.document("jobs", "discard", job.id, "--reason", "old") == {"id": job.id, "discarded": True}
-    assert hand("jobs", "show", job.id).exit_code == 1
+    assert hand("jobs", "show", job.id).exit_code == 3
 
 
 @pytest.mark.parametrize("verb", ["show", "cancel", "revive", "discard"])
 def test_an_unknown_id_is_one_line_with_the_code_and_what_to_do(hand: Any, verb: str) -> None:
     ended = hand("jobs", verb, "no-such-job")
-    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert (ended.exit_code, ended.stdout) == (3, "")
     assert ended.stderr == (
         "holdfast: JOB_NOT_FOUND: There is no such job. "
         "Check the id; finished jobs are kept for the retention time only.\n"
@@ -162,7 +162,9 @@ def test_an_unknown_id_is_one_line_with_the_code_and_what_to_do(hand: Any, verb:
 def test_a_page_that_begins_nowhere_is_refused(quick: Any) -> None:
     ended = quick("jobs", "list", "--before", "yesterday")
     assert (ended.exit_code, ended.stdout) == (2, "")
-    assert ended.stderr == "holdfast: --before: 'yesterday' is no id of a job; give the last one of the page before\n"
+    assert (
+        ended.stderr == "holdfast: --before: 'yesterday' is not the id of a job; give the last one of the page before\n"
+    )
 
 
 def test_reviving_what_is_alive_says_in_which_state_it_is(quick: Any, sqlite_url: str) -> None:
@@ -170,7 +172,7 @@ def test_reviving_what_is_alive_says_in_which_state_it_is(quick: Any, sqlite_url
     job = Jobs(store).enqueue("mail.send")
     store.close()
     ended = quick("jobs", "revive", job.id)
-    assert ended.exit_code == 1
+    assert ended.exit_code == 4
     assert "job is queued" in ended.stderr
 
 

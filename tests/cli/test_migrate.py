@@ -50,14 +50,14 @@ def test_tables_that_are_missing_are_one_line_that_names_the_command(
         (tmp_path / "new").mkdir()
         sqlite3.connect(tmp_path / "new" / "empty.db").close()
     ended = hand_on(empty_url)("jobs", "list")
-    assert (ended.exit_code, ended.stdout, ended.stderr.count("\n")) == (1, "", 1)
+    assert (ended.exit_code, ended.stdout, ended.stderr.count("\n")) == (5, "", 1)
     assert "SCHEMA_OUTDATED" in ended.stderr
     assert "holdfast migrate" in ended.stderr
 
 
 def test_a_file_that_is_not_there_is_said_and_not_made(hand_on: Callable[[str], Any], tmp_path: Path) -> None:
     ended = hand_on(f"sqlite:///{tmp_path}/nowhere/shop.db")("jobs", "list")
-    assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
+    assert (ended.exit_code, ended.stderr.count("\n")) == (5, 1)
     assert "DATABASE_NOT_FOUND" in ended.stderr
     assert not (tmp_path / "nowhere").exists()
 
@@ -66,7 +66,7 @@ def test_a_server_that_does_not_answer_is_one_line_without_the_password(hand_on:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # taken, and nobody listens
         ended = hand_on(f"postgresql://ann:hush@127.0.0.1:{nobody.getsockname()[1]}/shop")("queues", "status")
-    assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
+    assert (ended.exit_code, ended.stderr.count("\n")) == (5, 1)
     assert "DATABASE_CONNECTION_ERROR" in ended.stderr
     assert "refused" in ended.stderr
     assert "Check the address" in ended.stderr
@@ -79,14 +79,14 @@ def test_a_file_that_is_no_database_is_one_line_that_names_it(
 ) -> None:
     (tmp_path / "notes.txt").write_text("not a database, but long enough to be taken for one " * 10)
     ended = hand_on(f"sqlite:///{tmp_path}/notes.txt")(*words)
-    assert (ended.exit_code, ended.stdout, ended.stderr.count("\n")) == (1, "", 1)
+    assert (ended.exit_code, ended.stdout, ended.stderr.count("\n")) == (5, "", 1)
     assert f"DATABASE_UNUSABLE: The database at sqlite:///{tmp_path}/notes.txt cannot be used" in ended.stderr
     assert "file is not a database" in ended.stderr
 
 
 def test_a_folder_in_the_place_of_the_file_is_one_line(hand_on: Callable[[str], Any], tmp_path: Path) -> None:
     ended = hand_on(f"sqlite:///{tmp_path}")("migrate")
-    assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
+    assert (ended.exit_code, ended.stderr.count("\n")) == (5, 1)
     assert "DATABASE_UNUSABLE" in ended.stderr
     assert "unable to open database file" in ended.stderr
 
@@ -94,7 +94,7 @@ def test_a_folder_in_the_place_of_the_file_is_one_line(hand_on: Callable[[str], 
 def test_a_folder_that_cannot_be_made_is_one_line(hand_on: Callable[[str], Any], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     ended = hand_on(f"sqlite:///{tmp_path}/file/shop.db")("migrate")
-    assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
+    assert (ended.exit_code, ended.stderr.count("\n")) == (5, 1)
     assert "DATABASE_UNUSABLE" in ended.stderr
 
 

@@ -63,7 +63,7 @@ def test_pausing_a_name_that_nothing_uses_says_so_beside_the_answer(quick: Any) 
 @pytest.mark.parametrize("verb", ["resume", "probe"])
 def test_a_queue_that_does_not_exist_is_one_line(hand: Any, verb: str) -> None:
     ended = hand("queues", verb, "mial")
-    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert (ended.exit_code, ended.stdout) == (3, "")
     assert ended.stderr == (
         "holdfast: QUEUE_NOT_FOUND: There is no queue named mial. `holdfast queues status` lists every queue.\n"
     )
@@ -72,8 +72,8 @@ def test_a_queue_that_does_not_exist_is_one_line(hand: Any, verb: str) -> None:
 def test_a_pause_needs_a_reason(quick: Any) -> None:
     assert quick("queues", "pause", "mail").exit_code == 2
     ended = quick("queues", "pause", "mail", "--reason", "")
-    assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
-    assert "BAD_REQUEST: reason is text of 1 to" in ended.stderr
+    assert (ended.exit_code, ended.stderr.count("\n")) == (2, 1)
+    assert "BAD_REQUEST: reason is missing" in ended.stderr
 
 
 def test_workers_tells_who_holds_what_and_for_how_long(hand: Any, store: Store) -> None:

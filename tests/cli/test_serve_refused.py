@@ -1,4 +1,4 @@
-"""What `holdfast serve` refuses: one clear line, exit code 1, and nothing that half runs."""
+"""What `holdfast serve` refuses: one clear line, an exit code, and nothing that half runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_system_that_does_not_start_is_named_with_the_reason(tmp_path: Path) -
 
 def test_an_unknown_system_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     ended = run(tmp_path, "serve", "gamma", "--port", "0")
-    assert ended.returncode == 1
+    assert ended.returncode == 3
     assert "There is no system named 'gamma'; there are: alpha, beta." in ended.stderr
 
 

@@ -86,11 +86,12 @@ def shoot(page: Any, address: str, file: Path, *, anonymous: bool) -> None:
 
 def deeds(store: Store) -> None:
     """So that the audit has something to show."""
-    from holdfast.console.deeds import do, new_deed
+    from holdfast.operate import Actor, ActorKind, dead_letters, queues
 
+    ann, ben = Actor(ActorKind.CONSOLE, "ann@example.com", "10.0.0.7"), Actor(ActorKind.COMMAND, "ben", "worker-1")
     letter = DeadLetters(store).list(DeadFilter(queue="mail"), count=1).letters[0]["id"]
-    do(store, new_deed("ann@example.com", "revive", f"job:{letter}", "the provider is back"), letter, {})
-    do(store, new_deed("operator", "pause", "queue:reports", "the warehouse is being moved"), "reports", {})
+    dead_letters.revive(store, letter, actor=ann, reason="the provider is back")
+    queues.pause(store, "reports", actor=ben, reason="the warehouse is being moved")
 
 
 if __name__ == "__main__":

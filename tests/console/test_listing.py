@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.base import id_time_us, new_id
+from holdfast.base import id_time_us
 from holdfast.catalog.core import FORBIDDEN, NOT_FOUND
 from holdfast.console import listing
 from holdfast.console.filters import Filter
-from holdfast.console.listing import Listing, id_floor, listed
+from holdfast.console.listing import Listing, listed
 from holdfast.store import Store
 from holdfast.worker import Jobs
 
@@ -153,11 +153,3 @@ def test_a_walk_ends_after_so_many_rows_and_goes_on_from_there(
             break
     assert len(found) == 1
     assert walks == 3, "thirteen rows in walks of five"
-
-
-def test_an_id_floor_lies_below_every_id_of_its_moment() -> None:
-    made = new_id()
-    at_us = id_time_us(made)
-    assert id_floor(at_us, "") < made < id_floor(at_us + 1_000, "")
-    assert id_floor(None, "~") == "~"
-    assert id_floor(-5, "") == "00000000-0000"

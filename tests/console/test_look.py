@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.base import bus, replaced
-from holdfast.console.look import LookStore, LookTx
-from holdfast.store import Store, Tx
+from holdfast.store import Store
 from holdfast.testing.instant import VirtualTime, virtual_world
 from holdfast.watch.flush import Flusher
 from holdfast.watch.meter import Meter
@@ -48,26 +47,27 @@ def test_a_page_is_read_in_one_transaction(store: Store, jobs: Jobs, inside: Ask
     assert begun == [False]
 
 
-def test_while_a_page_is_made_its_time_stands_still(virtual_store: Store) -> None:
+def test_in_a_snapshot_time_stands_still(virtual_store: Store) -> None:
     time = VirtualTime()
 
-    def phase(tx: Tx) -> None:
-        look = LookTx(tx)
-        begun_us = look.now_us()
+    def look() -> int:
+        return virtual_store.atomic(lambda tx: tx.now_us(), write=False)
+
+    def read() -> None:
+        begun_us = look()
         time.advance(5)
-        assert look.now_us() == begun_us
-        assert LookTx(tx).now_us() == begun_us + 5_000_000
+        assert look() == begun_us
 
     with replaced(virtual_world(time)):
-        virtual_store.atomic(phase, write=False)
+        before_us = look()
+        virtual_store.snapshot(read)
+        assert look() == before_us + 5_000_000
 
 
-def test_whoever_only_looks_cannot_write(store: Store) -> None:
-    def phase(tx: Any) -> None:
-        LookStore(store, tx).atomic(lambda inner: inner.run("queue.register", name="mail"))
-
+def test_a_snapshot_cannot_write_and_ends_with_what_reads(store: Store) -> None:
     with pytest.raises(TypeError, match="only reads"):
-        store.atomic(phase, write=False)
+        store.snapshot(lambda: store.atomic(lambda tx: tx.run("queue.register", name="mail")))
+    store.atomic(lambda tx: tx.run("queue.register", name="mail"))
 
 
 def test_what_was_heard_of_lately_can_be_chosen(store: Store, inside: Asker) -> None:

@@ -60,7 +60,7 @@ def test_the_queues_that_something_holds_stand_first_and_the_rest_is_folded(
 def test_groups_that_are_not_shown_are_counted(
     store: Store, jobs: Jobs, inside: Asker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.console.graves.GROUPS_SHOWN_MAX", 1)
+    monkeypatch.setattr("holdfast.operate.dead_groups.GROUPS_SHOWN_MAX", 1)
     kill(store, jobs, 2, fault=BROKEN, why="gears")
     kill(store, jobs, 1, fault=BROKEN, why="springs")
     text = inside.get("/dead").text

@@ -12,10 +12,9 @@ import pytest
 from holdfast.base import bus
 from holdfast.catalog import CORE, Catalog
 from holdfast.catalog.core import FORBIDDEN, RATE_LIMIT_EXCEEDED
-from holdfast.console.filters import Filter
-from holdfast.console.graves import graves
 from holdfast.delivery import Deliveries
 from holdfast.delivery.exchange import Outgoing, Reply
+from holdfast.operate.dead_groups import latest_groups
 from holdfast.policy import Backoff, Retry
 from holdfast.store import Store
 from holdfast.watch.alerts import Alerts
@@ -24,7 +23,7 @@ from holdfast.watch.meter import Meter
 from holdfast.watch.series import StoreSeries
 from holdfast.worker import Handlers, Jobs, Queues, ledger
 from holdfast.worker.attempt import attempt
-from holdfast.worker.dead_filter import LATEST_US
+from holdfast.worker.dead_filter import LATEST_US, DeadFilter
 
 from .asking import Asker, asker
 from .making import finish, hold, kill
@@ -181,14 +180,14 @@ def test_deliveries_are_paged_by_whole_events(store: Store, jobs: Jobs, inside: 
 def test_groups_are_counted_with_first_and_last(store: Store, jobs: Jobs, inside: Asker, monkeypatch) -> None:
     first = kill(store, jobs, 3)
     kill(store, jobs, 2, fault=FORBIDDEN, queue="other")
-    found = store.atomic(lambda tx: graves(tx, Filter(), (LATEST_US, "")), write=False)
+    found = store.atomic(lambda tx: latest_groups(tx, DeadFilter(), (LATEST_US, "")), write=False)
     assert sorted(group.count for group in found.groups) == [2, 3]
     group = next(one for one in found.groups if one.count == 3)
     assert group.first_us == jobs.show(first[0])["failed_us"]
     assert group.last_us == jobs.show(first[-1])["failed_us"]
     assert sum(group.slices) == 3
     assert group.slices[-1] == 3
-    monkeypatch.setattr("holdfast.console.graves.WALK_ROWS_MAX", 2)
+    monkeypatch.setattr("holdfast.operate.dead_groups.WALK_ROWS_MAX", 2)
     text = inside.get("/dead").text
     assert "Look further back" in text
     before = html.unescape(re.search(r'href="/console(/dead\?before=[^"]+)"', text)[1])

@@ -14,45 +14,45 @@ from typing import Any
 import pytest
 
 from holdfast.console.filters import Filter
-from holdfast.console.graves import count_dead, graves, most_frequent
-from holdfast.console.listing import NEWEST_ID, listed
+from holdfast.console.listing import listed
 from holdfast.console.pages import deliveries
-from holdfast.console.receivers import count_unreceivable
 from holdfast.console.visit import Visit
+from holdfast.operate.audit_log import AuditFilter, entries, entry
+from holdfast.operate.dead_groups import count_blocked, count_dead, latest_groups, most_frequent
 from holdfast.store import Engine, Store, Tx
 from holdfast.store.database import Cursor, Execute
-from holdfast.worker.dead_filter import LATEST_US
+from holdfast.worker.dead_filter import LATEST_US, DeadFilter
 
 INDEXES = {
     "console.newest": {"holdfast_job_pkey"},
     "console.newest_end": {"holdfast_job_pkey"},
-    "console.failed": {"holdfast_job_dead"},
-    "console.failed_end": {"holdfast_job_dead"},
-    "console.deaths": {"holdfast_job_dead"},
-    "console.dead_count": {"holdfast_job_dead"},
-    "console.unreceivable_count": {
+    "console.failed": {"holdfast_job_dead", "holdfast_webhook_delivery_job"},
+    "dead.walk_end": {"holdfast_job_dead"},
+    "dead.walk": {"holdfast_job_dead", "holdfast_webhook_delivery_job"},
+    "dead.bounded_count": {"holdfast_job_dead", "holdfast_webhook_delivery_job"},
+    "dead.blocked_count": {
         "holdfast_job_dead",
         "holdfast_webhook_delivery_job",
         "holdfast_webhook_endpoint_pkey",
     },
-    "console.disabled": {"holdfast_webhook_delivery_job", "holdfast_webhook_endpoint_pkey"},
+    "delivery.blocked": {"holdfast_webhook_delivery_job", "holdfast_webhook_endpoint_pkey"},
     "console.alike": {"holdfast_job_fingerprints"},
-    "console.alike_count": {"holdfast_job_fingerprints"},
-    "console.first_deaths": {"holdfast_job_fingerprints"},
-    "console.examples": {"holdfast_job_pkey"},
+    "dead.alike_count": {"holdfast_job_fingerprints"},
+    "dead.first_seen": {"holdfast_job_fingerprints"},
+    "dead.examples": {"holdfast_job_pkey"},
     "console.queued": {"holdfast_job_ready"},
     "console.queued_end": {"holdfast_job_ready"},
     "console.processing": {"holdfast_job_held"},
     "console.events_end": {"holdfast_webhook_event_created"},
     "console.deliveries": {"holdfast_webhook_event_created", "holdfast_webhook_delivery_pkey", "holdfast_job_pkey"},
-    "console.delivery_of": {
+    "delivery.of_job": {
         "holdfast_webhook_delivery_job",
         "holdfast_webhook_event_pkey",
         "holdfast_webhook_endpoint_pkey",
     },
-    "console.last_events": {"holdfast_journal_subject", "holdfast_job_pkey"},
-    "console.deed": {"holdfast_audit_pkey"},
-    "console.deeds": {"holdfast_audit_pkey"},
+    "job.last_events": {"holdfast_journal_subject", "holdfast_job_pkey"},
+    "audit.show": {"holdfast_audit_pkey"},
+    "audit.list": {"holdfast_audit_pkey"},
 }
 """Each question, and the indexes by which it may find what it needs."""
 LARGE = {"holdfast_job", "holdfast_journal", "holdfast_webhook_event", "holdfast_webhook_delivery", "holdfast_audit"}
@@ -76,8 +76,8 @@ LOAD = [
     (1, "holdfast_webhook_endpoint (id, url, scheme, event_types, delays_s, headers, timeout_us, retry_after_max_us,"
         " in_flight_max, created_us, disabled_us, disabled_reason)"
         " SELECT 'ep', 'u', 's', '[]', '[]', '[]', 1, 1, 1, 1, 1, 'r' FROM n"),
-    (4_000, "holdfast_audit (id, at_us, who, verb, subject, state, touched_us)"
-            " SELECT 'x-' || i, i, 'ann', 'revive', 's', 'done', i FROM n"),
+    (4_000, "holdfast_audit (id, at_us, actor_kind, actor, verb, subject, state, touched_us)"
+            " SELECT 'x-' || i, i, 'api', 'ann', 'revive', 's', 'done', i FROM n"),
 ]  # fmt: skip
 
 
@@ -93,22 +93,23 @@ def look(tx: Tx) -> None:
         one = listed(tx, wanted)
         if one.next is not None:
             listed(tx, wanted, before=one.next)
-    for wanted in (Filter(), Filter(queue="q1", text="m"), Filter(since_us=9, code="UNKNOWN")):
-        found = graves(tx, wanted, (LATEST_US, ""))
-        graves(tx, wanted, (4_000, "c-4000"))
+    for chosen in (Filter(), Filter(queue="q1", text="m"), Filter(since_us=9, code="UNKNOWN")):
+        wanted = chosen.dead()
+        found = latest_groups(tx, wanted, (LATEST_US, ""))
+        latest_groups(tx, wanted, (4_000, "c-4000"))
         assert found.groups, wanted
         most_frequent(tx, wanted, 10)
         count_dead(tx, wanted)
-        count_unreceivable(tx, wanted)
-    assert count_dead(tx, Filter(fingerprint="f7")) == (150, False)
+        count_blocked(tx, wanted)
+    assert count_dead(tx, DeadFilter(fingerprint="f7")) == (150, False)
     for query in ({}, {"state": "failed", "text": "x"}, {"before": '[4000,"e-4000"]'}):
         deliveries._read(tx, Visit(path="/deliveries", query=query))
-    tx.rows("console.delivery_of", job_id="a-7")
-    tx.rows("console.disabled", ids=[f"a-{number}" for number in range(1_000)])
-    tx.rows("console.last_events", subject="a-7", count=200)
-    tx.rows("console.deed", id="x-7")
-    tx.rows("console.deeds", before=NEWEST_ID, who=None, verb=None, count=51)
-    tx.rows("console.deeds", before="x-7", who="ben", verb="x", count=51)
+    tx.rows("delivery.of_job", job_id="a-7")
+    tx.rows("delivery.blocked", ids=[f"a-{number}" for number in range(1_000)])
+    tx.rows("job.last_events", subject="a-7", count=200)
+    entry(tx, "x-7")
+    entries(tx)
+    entries(tx, AuditFilter(who="ben", verb="x", subject="job:"), before="x-7")
 
 
 def explained(store: Store, setting: str = "") -> dict[str, set[str]]:

@@ -7,17 +7,16 @@ from typing import Any
 import pytest
 
 from holdfast.base import bus
-from holdfast.catalog import Failure
-from holdfast.catalog.core import DATABASE_ERROR
+from holdfast.catalog import Catalog
 from holdfast.cli.catalogs import chosen_catalogs
 from holdfast.cli.serve_layout import catalogs_of
-from holdfast.console.deeds import AuditedStore
 from holdfast.console.faults import CONSOLE
+from holdfast.operate.faults import OPERATE
 from holdfast.store import Store
 from holdfast.worker import Jobs, Queues
 
 from .making import hold
-from .test_deeds import open_breaker
+from .test_actions import open_breaker
 
 
 def told(events: list[tuple[str, Any]], verb: str) -> list[dict[str, Any]]:
@@ -50,18 +49,6 @@ def test_of_a_job_that_runs_nothing_is_told_before_it_has_stopped(store: Store, 
     assert told(events, "job.cancelled") == []
 
 
-def test_a_cancellation_that_is_not_committed_is_not_told(store: Store, jobs: Jobs) -> None:
-    made = jobs.enqueue("mail.send").id
-
-    def broken(tx: object, result: object) -> None:
-        raise DATABASE_ERROR()
-
-    with bus.heard() as events, pytest.raises(Failure):
-        Jobs(AuditedStore(store, broken)).cancel(made)
-    assert told(events, "job.cancelled") == []
-    assert jobs.show(made)["state"] == "queued"
-
-
 def test_a_probe_by_hand_is_told_when_it_moves_the_breaker(store: Store) -> None:
     queues = Queues(store)
     with bus.heard() as events:
@@ -72,6 +59,7 @@ def test_a_probe_by_hand_is_told_when_it_moves_the_breaker(store: Store) -> None
     assert told(events, "breaker.half_opened") == [{"name": "mail", "reason": "by hand"}]
 
 
-def test_the_faults_of_the_console_are_served_and_exported() -> None:
-    assert CONSOLE in catalogs_of([])
-    assert CONSOLE in chosen_catalogs([])
+@pytest.mark.parametrize("catalog", [CONSOLE, OPERATE])
+def test_the_faults_of_operators_are_served_and_exported(catalog: Catalog) -> None:
+    assert catalog in catalogs_of([])
+    assert catalog in chosen_catalogs([])

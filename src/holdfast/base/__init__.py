@@ -13,7 +13,7 @@ from holdfast.base.world import REAL, World, limits, monotonic_s, now_us, replac
 if TYPE_CHECKING:
     from holdfast.base.codec import CodecError, Json, canonical, decode, digest, encode, utc_text
     from holdfast.base.colour import is_asynchronous
-    from holdfast.base.ids import id_time_us, new_id, new_ids, prefixed_id
+    from holdfast.base.ids import id_floor, id_time_us, new_id, new_ids, prefixed_id
     from holdfast.base.redaction import is_secret, one_line, redacted, redacted_facts, redacted_json, redacted_text
 
 # A guarded call writes no JSON and makes no ids: loaded when first used.
@@ -21,7 +21,7 @@ __getattr__ = lazily(
     __name__,
     globals(),
     dict.fromkeys(("CodecError", "Json", "canonical", "decode", "digest", "encode", "utc_text"), "holdfast.base.codec")
-    | dict.fromkeys(("id_time_us", "new_id", "new_ids", "prefixed_id"), "holdfast.base.ids")
+    | dict.fromkeys(("id_floor", "id_time_us", "new_id", "new_ids", "prefixed_id"), "holdfast.base.ids")
     | dict.fromkeys(
         ("is_secret", "one_line", "redacted", "redacted_facts", "redacted_json", "redacted_text"),
         "holdfast.base.redaction",
@@ -47,6 +47,7 @@ __all__ = [
     "decode",
     "digest",
     "encode",
+    "id_floor",
     "id_time_us",
     "is_asynchronous",
     "is_secret",

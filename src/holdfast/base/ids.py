@@ -67,6 +67,12 @@ def id_time_us(identifier: str) -> int:
     return int(high + low, 16) * 1_000 + (int(fraction, 16) * 1_000 >> 12)
 
 
+def id_floor(at_us: int) -> str:
+    """The least id that can be made at this moment: ids begin with the time."""
+    digits = f"{max(0, min(at_us // 1_000, 2**48 - 1)):012x}"
+    return f"{digits[:8]}-{digits[8:]}"
+
+
 _chances: deque[int] = deque()
 """Numbers drawn ahead: asking the kernel for one at a time is most of what an id costs."""
 # A forked child must not draw the numbers of its parent.

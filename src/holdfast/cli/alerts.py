@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.database import AsJson, DatabaseUrl, explained, opened
-from holdfast.cli.output import FAILED, note, refuse, say, say_lines
+from holdfast.cli.exit_codes import ExitCode
+from holdfast.cli.output import note, refuse, say, say_lines
 from holdfast.cli.table import Column, Given, say_table, when
 from holdfast.policy.overlay import OverlayInvalid
 from holdfast.store import Store
@@ -23,7 +24,7 @@ EXAMPLES = {
         ("holdfast alerts list", "every rule, and which of them fire"),
         ("holdfast alerts list --policy alerts.toml", "with the thresholds of a policy file"),
     ),
-    "check": (("holdfast alerts check", "read every rule now; exit code 1 when one is over its threshold"),),
+    "check": (("holdfast alerts check", "read every rule now; exit code 6 when one is over its threshold"),),
     "export": (
         ("holdfast alerts export --format prometheus > holdfast.rules.yml", "the same rules for Prometheus"),
         ("holdfast alerts export --format grafana > holdfast.json", "a dashboard for Grafana"),
@@ -80,7 +81,7 @@ def list_alerts(database: DatabaseUrl = None, policy: PolicyFile = None, as_json
 def check(database: DatabaseUrl = None, policy: PolicyFile = None, as_json: AsJson = False) -> None:
     """Read every rule once, now, and print the numbers. Nobody is told and nothing is changed.
 
-    The exit code is 1 when a rule is over its threshold, however short a time that may last.
+    The exit code is 6 when a rule is over its threshold, however short a time that may last.
     """
     chosen = _policy(policy)
     with opened(database) as store:
@@ -92,7 +93,7 @@ def check(database: DatabaseUrl = None, policy: PolicyFile = None, as_json: AsJs
         say_table(CHECK, [_check_row(one) for one in found], empty="There is no rule.")
         note(f"{len(over)} over the threshold." if over else "None is over its threshold.")
     if over:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(ExitCode.FOUND)
 
 
 def export(

@@ -8,9 +8,12 @@ from typing import Annotated
 import typer
 
 from holdfast.base.formatting import clean
+from holdfast.cli.actor import os_actor
 from holdfast.cli.database import AsJson, DatabaseUrl, opened
 from holdfast.cli.output import say, say_json, say_lines
 from holdfast.cli.table import Column, say_table, when
+from holdfast.operate import breakers as operate_breakers
+from holdfast.operate.breakers import OPEN_S_MAX
 from holdfast.worker.queues import Queues
 
 EXAMPLES = {
@@ -21,7 +24,6 @@ EXAMPLES = {
 }
 COLUMNS = (Column("breaker", cuttable=True), Column("state"), Column("next look"), Column("why", cuttable=True))
 OPEN_S = 300
-OPEN_S_MAX = 86_400
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the breaker.")]
 Reason = Annotated[
@@ -41,10 +43,10 @@ def list_breakers(database: DatabaseUrl = None, as_json: AsJson = False) -> None
     say_table(COLUMNS, rows, empty="No breaker has ever moved.")
 
 
-def probe(name: Name, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
+def probe(name: Name, reason: Reason = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Let one through an open breaker, to test whether its target works again."""
     with opened(database) as store:
-        moved = Queues(store).probe(name)
+        moved = operate_breakers.probe(store, name, actor=os_actor(), reason=reason).changed
     _tell(name, "probed", moved, f"One may try {clean(name)}.", f"{clean(name)} is closed.", as_json=as_json)
 
 
@@ -58,10 +60,8 @@ def trip(
     as_json: AsJson = False,
 ) -> None:
     """Open a breaker: nothing passes for so long."""
-    from holdfast.console.breakers import trip as open_it
-
     with opened(database) as store:
-        moved = open_it(store, name, reason=reason, open_s=str(seconds))
+        moved = operate_breakers.trip(store, name, actor=os_actor(), reason=reason, open_s=seconds).changed
     _tell(
         name, "tripped", moved, f"Tripped {clean(name)} for {seconds} s.", f"{clean(name)} is open already.",
         as_json=as_json,
@@ -70,10 +70,8 @@ def trip(
 
 def recover(name: Name, reason: Reason = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Close a breaker at once: everything passes."""
-    from holdfast.console.breakers import recover as close_it
-
     with opened(database) as store:
-        moved = close_it(store, name, reason=reason)
+        moved = operate_breakers.recover(store, name, actor=os_actor(), reason=reason).changed
     _tell(name, "recovered", moved, f"Recovered {clean(name)}.", f"{clean(name)} is closed already.", as_json=as_json)
 
 

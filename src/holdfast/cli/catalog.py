@@ -13,7 +13,8 @@ import typer
 from holdfast.base.formatting import clean
 from holdfast.cli.catalogs import chosen_catalogs
 from holdfast.cli.database import AsJson, explained
-from holdfast.cli.output import FAILED, note, refuse, say, say_json
+from holdfast.cli.exit_codes import ExitCode
+from holdfast.cli.output import note, refuse, say, say_json
 from holdfast.cli.system_faults import EXPORT_UNREADABLE
 
 EXAMPLES = {
@@ -111,7 +112,7 @@ def diff(
                     say(f"  {clean(str(change))}")
         say(f"{len(breaking)} of {len(found)} changes break clients." if found else "Nothing has changed.")
     if breaking:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(ExitCode.FOUND)
 
 
 def _writer(form: Format) -> Callable[[Sequence[Any]], str]:

@@ -23,8 +23,9 @@ def chosen_catalogs(wheres: Sequence[str]) -> list[Catalog]:
     if wheres:
         return [find_catalog(where) for where in wheres]
     from holdfast.console.faults import CONSOLE
+    from holdfast.operate.faults import OPERATE
 
-    every = [*core_catalogs(), CONSOLE, *(catalog for name in known() for catalog in of_system(name))]
+    every = [*core_catalogs(), OPERATE, CONSOLE, *(catalog for name in known() for catalog in of_system(name))]
     return list({id(catalog): catalog for catalog in every}.values())
 
 

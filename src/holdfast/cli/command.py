@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from holdfast.cli import alerts, breakers, catalog, dead, jobs, migrate, queues, serve, worker, workers
+from holdfast.cli.exit_codes import ExitCode
+from holdfast.cli.output import refuse, want_json
 
 Examples = Iterable[tuple[str, str]]
+PROGRAM = "holdfast"
+JSON_OPTION = "--json"
+MISUSES: Any = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
+"""What Typer raises for a command line that it does not understand; it has no public name for it."""
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
 
@@ -20,7 +27,7 @@ def _epilog(examples: Examples) -> str:
 
 
 application = typer.Typer(
-    name="holdfast",
+    name=PROGRAM,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -33,6 +40,21 @@ application = typer.Typer(
         )
     ),
 )
+
+
+def run(words: Sequence[str]) -> None:
+    """Run the command with these words; with --json among them, what Typer itself refuses is JSON too."""
+    if JSON_OPTION not in words:
+        application(words, prog_name=PROGRAM)
+        return
+    try:
+        code = application(words, prog_name=PROGRAM, standalone_mode=False)
+    except typer.Abort:
+        sys.exit(ExitCode.REFUSED)
+    except MISUSES as misuse:
+        want_json(True)
+        sys.exit(refuse(misuse.format_message()).exit_code)
+    sys.exit(code if isinstance(code, int) else ExitCode.DONE)
 
 
 def _print_version(wanted: bool) -> None:
@@ -84,6 +106,7 @@ _group(
         "show": (dead.show, dead.EXAMPLES["show"]),
         "revive": (dead.revive, dead.EXAMPLES["revive"]),
         "discard": (dead.discard, dead.EXAMPLES["discard"]),
+        "resume": (dead.resume, dead.EXAMPLES["resume"]),
     },
 )
 _group(

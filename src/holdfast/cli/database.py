@@ -16,7 +16,7 @@ from holdfast.base import Private
 from holdfast.catalog import Failure
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
 from holdfast.cli.faults import DATABASE_NOT_FOUND, DATABASE_UNUSABLE, DRIVER_MISSING, SCHEMA_OUTDATED
-from holdfast.cli.output import be_tolerant, explain, refuse
+from holdfast.cli.output import be_tolerant, explain, refuse, want_json
 from holdfast.cli.state import DATA_VARIABLE, DATABASE_FILE, DEFAULT_DATA, database_of
 from holdfast.store import AddressInvalid, Engine, Store, read_address
 from holdfast.store.address import ENVIRONMENT_VARIABLE
@@ -40,7 +40,14 @@ DatabaseUrl = Annotated[
     ),
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Print JSON, one document on each line, instead of text.", show_default=False)
+    bool,
+    typer.Option(
+        "--json",
+        help="Print JSON, one document on each line, instead of text; errors too, beside the answer.",
+        show_default=False,
+        is_eager=True,
+        callback=want_json,
+    ),
 ]
 
 

@@ -7,13 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.bulk import Bulk, in_bulk
+from holdfast.cli.actor import os_actor
+from holdfast.cli.bulk_progress import do_to_all, run_work
 from holdfast.cli.database import AsJson, DatabaseUrl, opened
-from holdfast.cli.dead_filter import Code, Fingerprint, Kind, Queue, Since, Tenant, Text, Until, chosen
-from holdfast.cli.history import history_of, say_job, say_job_json
-from holdfast.cli.jobs import JobId, Limit, Reason, discard_these, revive_these
+from holdfast.cli.dead_options import Code, Endpoint, Fingerprint, Kind, Queue, Since, Tenant, Text, Until, chosen
+from holdfast.cli.job_text import say_job
+from holdfast.cli.jobs import JobId, Limit, Reason, job_view, move_these
 from holdfast.cli.output import note, refuse, say_lines
 from holdfast.cli.table import Column, say_table, when
+from holdfast.operate import bulk
+from holdfast.operate.bulk import Verb
 from holdfast.worker.dead import DeadLetters
 from holdfast.worker.dead_filter import DeadFilter, place_text
 
@@ -29,6 +32,7 @@ EXAMPLES = {
         ("holdfast dead revive --all-matching --code NETWORK_TIMEOUT", "shows how many, and asks"),
         ("holdfast dead revive --all-matching --fingerprint 1f0c… --yes", "in a script"),
     ),
+    "resume": (("holdfast dead resume 0198c0de-…", "the id is that of the entry in `holdfast audit`"),),
     "discard": (("holdfast dead discard --all-matching --kind old.kind", "shows how many, and asks"),),
 }
 LETTERS = (
@@ -50,7 +54,7 @@ GROUPS = (
     Column("message", cuttable=True),
 )
 
-JobIds = Annotated[list[str] | None, typer.Argument(metavar="ID", help="The ids of dead letters.")]
+JobIds = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of dead letters, or beginnings of ids.")]
 AllMatching = Annotated[bool, typer.Option("--all-matching", help="All that match the filter instead of ids.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -60,6 +64,7 @@ def list_dead(
     kind: Kind = None,
     code: Code = None,
     tenant: Tenant = None,
+    endpoint: Endpoint = None,
     fingerprint: Fingerprint = None,
     text: Text = None,
     since: Since = None,
@@ -70,7 +75,7 @@ def list_dead(
     as_json: AsJson = False,
 ) -> None:
     """List dead letters, the one that died last first."""
-    wanted = chosen(queue, kind, code, tenant, fingerprint, text, since, until)
+    wanted = chosen(queue, kind, code, tenant, endpoint, fingerprint, text, since, until)
     with opened(database) as store:
         page = DeadLetters(store).list(wanted, count=limit, before=before)
         now_us = store.atomic(lambda tx: tx.now_us(), write=False)
@@ -87,6 +92,7 @@ def groups(
     kind: Kind = None,
     code: Code = None,
     tenant: Tenant = None,
+    endpoint: Endpoint = None,
     fingerprint: Fingerprint = None,
     text: Text = None,
     since: Since = None,
@@ -96,7 +102,7 @@ def groups(
     as_json: AsJson = False,
 ) -> None:
     """Group dead letters that died of the same thing: how many, first and last seen."""
-    wanted = chosen(queue, kind, code, tenant, fingerprint, text, since, until)
+    wanted = chosen(queue, kind, code, tenant, endpoint, fingerprint, text, since, until)
     with opened(database) as store:
         found = DeadLetters(store).groups(wanted, count=limit)
         now_us = store.atomic(lambda tx: tx.now_us(), write=False)
@@ -109,16 +115,12 @@ def groups(
 def show(job_id: JobId, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Show one dead letter: what it died of, its payload with secrets masked, and its whole timeline."""
     with opened(database) as store:
-        dead = DeadLetters(store)
-        letter, history = dead.show(job_id), history_of(dead.history(job_id))
-        now_us = store.atomic(lambda tx: tx.now_us(), write=False)
-    if as_json:
-        say_job_json(letter, history)
-    else:
-        say_job(letter, history, now_us)
+        found = store.atomic(lambda tx: job_view(tx, job_id), write=False)
+        DeadLetters(store).show(str((found.job or {})["id"]))
+        say_job(found, as_json=as_json)
 
 
-def _mover(bulk: Bulk, these: Callable[..., None], says: str) -> Callable[..., None]:
+def _mover(verb: Verb, says: str) -> Callable[..., None]:
     """The command that moves dead letters: those with the given ids, or all that match the filter."""
 
     def move(
@@ -128,6 +130,7 @@ def _mover(bulk: Bulk, these: Callable[..., None], says: str) -> Callable[..., N
         kind: Kind = None,
         code: Code = None,
         tenant: Tenant = None,
+        endpoint: Endpoint = None,
         fingerprint: Fingerprint = None,
         text: Text = None,
         since: Since = None,
@@ -137,13 +140,13 @@ def _mover(bulk: Bulk, these: Callable[..., None], says: str) -> Callable[..., N
         database: DatabaseUrl = None,
         as_json: AsJson = False,
     ) -> None:
-        wanted = chosen(queue, kind, code, tenant, fingerprint, text, since, until)
+        wanted = chosen(queue, kind, code, tenant, endpoint, fingerprint, text, since, until)
         _check(job_ids, all_matching, wanted)
         with opened(database) as store:
             if job_ids:
-                these(store, job_ids, reason, as_json=as_json)
+                move_these(store, verb, job_ids, reason, as_json=as_json)
             else:
-                in_bulk(DeadLetters(store), wanted, bulk, reason, yes=yes, as_json=as_json)
+                do_to_all(store, verb, wanted, reason, yes=yes, as_json=as_json)
 
     move.__doc__ = says
     return move
@@ -181,13 +184,16 @@ def _group(one: dict[str, Any], now_us: int) -> list[Any]:
     ]
 
 
-revive = _mover(
-    Bulk("revive", "revived", DeadLetters.revive_all),
-    revive_these,
-    "Put dead letters back into their queues; their attempts start anew.",
-)
-discard = _mover(
-    Bulk("discard", "discarded", DeadLetters.discard_all),
-    discard_these,
-    "Delete dead letters; their history stays for as long as the journal is kept.",
-)
+def resume(
+    action_id: Annotated[str, typer.Argument(metavar="ID", help="The id of the entry in the audit.")],
+    database: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with work on many dead letters that was interrupted."""
+    with opened(database) as store:
+        work = bulk.resume(store, action_id, actor=os_actor())
+        run_work(store, work, as_json=as_json)
+
+
+revive = _mover(Verb.REVIVE, "Put dead letters back into their queues; their attempts start anew.")
+discard = _mover(Verb.DISCARD, "Delete dead letters; their history stays for as long as the journal is kept.")

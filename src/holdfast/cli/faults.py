@@ -47,19 +47,6 @@ DATABASE_UNUSABLE = errors.fault(
     causes=("the folder or the file cannot be made or written to", "the file is something else, or damaged"),
     remedy="Check the path, what lies there and who may write there.",
 )
-QUEUE_NOT_FOUND = errors.fault(
-    "QUEUE_NOT_FOUND",
-    status=404,
-    says="There is no queue named {name}.",
-    causes=("a misspelt name", "no job was ever enqueued there and no worker serves it"),
-    remedy="`holdfast queues status` lists every queue.",
-)
-JOB_ENDED = errors.fault(
-    "JOB_ENDED",
-    status=409,
-    says="The job has ended already: it is {state}.",
-    remedy="There is nothing left to cancel.",
-)
 WORKER_BROKEN = errors.fault(
     "WORKER_BROKEN",
     status=500,

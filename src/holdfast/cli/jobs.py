@@ -8,16 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.base import id_time_us, limits
+from holdfast.catalog.durable import JOB_NOT_FOUND
+from holdfast.cli.actor import os_actor
 from holdfast.cli.database import AsJson, DatabaseUrl, opened
 from holdfast.cli.enqueue import enqueue
-from holdfast.cli.faults import JOB_ENDED
-from holdfast.cli.history import history_of, say_job, say_job_json
+from holdfast.cli.job_text import say_job
 from holdfast.cli.output import note, refuse, say, say_json, say_lines
 from holdfast.cli.table import Column, say_table, when
 from holdfast.lifecycle import JobState
-from holdfast.store import Store
+from holdfast.operate import dead_letters
+from holdfast.operate import jobs as operate_jobs
+from holdfast.operate.bulk import Verb
+from holdfast.operate.jobs import JobView, find, view
+from holdfast.store import Store, Tx
 from holdfast.worker import Jobs
-from holdfast.worker.dead import DeadLetters
 
 __all__ = ["cancel", "discard", "enqueue", "list_jobs", "revive", "show"]
 
@@ -27,7 +31,7 @@ EXAMPLES = {
         ("holdfast jobs list --state failed --queue mail", "what failed in one queue"),
         ("holdfast jobs list --json | jq -r .id", "only the ids"),
     ),
-    "show": (("holdfast jobs show 0198c0de-…", "one job with its whole timeline"),),
+    "show": (("holdfast jobs show 0198c0de-…", "one job with its whole timeline; the beginning of the id is enough"),),
     "enqueue": (
         ("""holdfast jobs enqueue mail.send --payload '{"to": "ann@example.com"}'""", "prints the id"),
         ("holdfast jobs enqueue report.build --payload @report.json --delay 5m", "the payload from a file, later"),
@@ -47,8 +51,8 @@ COLUMNS = (
     Column("code", cuttable=True),
 )
 
-JobId = Annotated[str, typer.Argument(metavar="ID", help="The id of the job.")]
-Reason = Annotated[str | None, typer.Option(help="Why; it stands in the job's history.", show_default=False)]
+JobId = Annotated[str, typer.Argument(metavar="ID", help="The id of the job, or enough of its beginning.")]
+Reason = Annotated[str | None, typer.Option(help="Why; it stands in its history and in the audit.", show_default=False)]
 Limit = Annotated[int, typer.Option(help="Show at most so many.", min=1, max=limits().page_rows_max)]
 
 
@@ -81,25 +85,18 @@ def list_jobs(
 def show(job_id: JobId, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Show one job: its payload with secrets masked, its result or error, and every attempt with what came of it."""
     with opened(database) as store:
-        job = Jobs(store).show(job_id)
-        history = history_of(DeadLetters(store).history(job_id))
-        now_us = store.atomic(lambda tx: tx.now_us(), write=False)
-    if as_json:
-        say_job_json(job, history)
-    else:
-        say_job(job, history, now_us)
+        say_job(store.atomic(lambda tx: job_view(tx, job_id), write=False), as_json=as_json)
 
 
-def cancel(job_id: JobId, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
+def cancel(job_id: JobId, reason: Reason = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Cancel a job: at once when it is queued; a running one is asked to stop, and its handler decides when."""
     with opened(database) as store:
-        jobs = Jobs(store)
-        if not jobs.cancel(job_id):
-            raise JOB_ENDED(state=jobs.show(job_id)["state"])
-        state = jobs.show(job_id)["state"]
+        job_id = found_id(store, job_id)
+        _, stopped = operate_jobs.cancel(store, job_id, actor=os_actor(), reason=reason)
         if as_json:
-            say_json({"id": job_id, "cancelled": state == JobState.FAILED, "state": state})
-        elif state == JobState.FAILED:
+            state = JobState.FAILED if stopped else JobState.PROCESSING
+            say_json({"id": job_id, "cancelled": stopped, "state": state})
+        elif stopped:
             say(f"Cancelled {job_id}.")
         else:
             say(f"Asked {job_id} to stop; it runs, and its handler looks now and then.")
@@ -108,33 +105,47 @@ def cancel(job_id: JobId, database: DatabaseUrl = None, as_json: AsJson = False)
 def revive(job_id: JobId, reason: Reason = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Put a failed job back into its queue; its attempts start anew."""
     with opened(database) as store:
-        revive_these(store, [job_id], reason, as_json=as_json)
+        move_these(store, Verb.REVIVE, [job_id], reason, as_json=as_json)
 
 
 def discard(job_id: JobId, reason: Reason = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Delete a failed job; its history stays for as long as the journal is kept."""
     with opened(database) as store:
-        discard_these(store, [job_id], reason, as_json=as_json)
+        move_these(store, Verb.DISCARD, [job_id], reason, as_json=as_json)
 
 
-def revive_these(store: Store, job_ids: Sequence[str], reason: str | None, *, as_json: bool) -> None:
-    """Revive one after the other; the first that cannot be stops it."""
-    for job_id in job_ids:
-        DeadLetters(store).revive(job_id, reason=reason)
+def move_these(store: Store, verb: Verb, job_ids: Sequence[str], reason: str | None, *, as_json: bool) -> None:
+    """Revive or discard one after the other; the first that cannot be stops it."""
+    act = {Verb.REVIVE: dead_letters.revive, Verb.DISCARD: dead_letters.discard}[verb]
+    for beginning in job_ids:
+        job_id = found_id(store, beginning)
+        act(store, job_id, actor=os_actor(), reason=reason)
         if as_json:
-            say_json({"id": job_id, "revived": True})
+            say_json({"id": job_id, verb.past: True})
         else:
-            say(f"Revived {job_id}.")
+            say(f"{verb.past.capitalize()} {job_id}.")
 
 
-def discard_these(store: Store, job_ids: Sequence[str], reason: str | None, *, as_json: bool) -> None:
-    """Discard one after the other; the first that cannot be stops it."""
-    for job_id in job_ids:
-        DeadLetters(store).discard(job_id, reason=reason)
-        if as_json:
-            say_json({"id": job_id, "discarded": True})
-        else:
-            say(f"Discarded {job_id}.")
+def found_id(store: Store, beginning: str) -> str:
+    """The id that begins like this.
+
+    Raises:
+        Failure: JOB_NOT_FOUND; ID_AMBIGUOUS names the candidates.
+    """
+    return store.atomic(lambda tx: find(tx, beginning), write=False)
+
+
+def job_view(tx: Tx, beginning: str) -> JobView:
+    """The job whose id begins like this.
+
+    Raises:
+        Failure: JOB_NOT_FOUND, also when only its history is left; ID_AMBIGUOUS.
+    """
+    job_id = find(tx, beginning)
+    found = view(tx, job_id)
+    if found.job is None:
+        raise JOB_NOT_FOUND(job_id=job_id)
+    return found
 
 
 def _check_before(job_id: str | None) -> None:
@@ -143,7 +154,7 @@ def _check_before(job_id: str | None) -> None:
     try:
         id_time_us(job_id)
     except ValueError:
-        raise refuse(f"--before: {job_id!r} is no id of a job; give the last one of the page before") from None
+        raise refuse(f"--before: {job_id!r} is not the id of a job; give the last one of the page before") from None
 
 
 def _row(one: dict[str, Any], now_us: int) -> list[Any]:

@@ -7,14 +7,15 @@ import sys
 EXTRAS = frozenset({"typer", "rich", "uvicorn"})
 INSTALL = 'pip install "holdfast[cli,serve]"'
 MISUSED = 2
+"""As `ExitCode.MISUSED`, which costs imports."""
 
 
 def main() -> None:
     """Run the command with the words of this process."""
     try:
-        from holdfast.cli.command import application
+        from holdfast.cli.command import run
 
-        application()
+        run(sys.argv[1:])
     except ModuleNotFoundError as missing:
         if missing.name not in EXTRAS:
             raise

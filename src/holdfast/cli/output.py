@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import typer
@@ -16,10 +17,12 @@ import typer
 from holdfast.base import encode, redacted, redacted_text, utc_text
 from holdfast.base.formatting import clean, cut
 from holdfast.catalog import Failure
+from holdfast.cli.exit_codes import ExitCode, exit_code
 
-FAILED = 1
-MISUSED = 2
 ERROR_CHARS_MAX = 500
+MISUSE = "MISUSED"
+"""The code of an error in the command line itself."""
+_json_wanted: ContextVar[bool] = ContextVar("json_wanted", default=False)
 
 _SPANS = {"duration_us", "timeout_us"}
 _TEXTS_OF_JSON = {"payload", "result", "code_counts"}
@@ -66,14 +69,32 @@ def note(line: str) -> None:
 
 def refuse(line: str) -> typer.Exit:
     """The command was used wrongly: one line that says how, and the exit to raise."""
-    note(f"holdfast: {line}")
-    return typer.Exit(MISUSED)
+    say_error(f"holdfast: {line}", code=MISUSE, message=line, remedy="`--help` shows how the command is used.")
+    return typer.Exit(ExitCode.MISUSED)
 
 
 def explain(failure: Failure) -> typer.Exit:
     """It did not work: one line with the code, what happened and what to do, and the exit to raise."""
-    note(f"holdfast: {_sentence(failure)}")
-    return typer.Exit(FAILED)
+    message = redacted_text(" ".join(_ended(part) for part in _happened(failure)))
+    remedy = failure.fault.remedy
+    told = cut(clean(f"{message} {_ended(remedy)}".rstrip()), ERROR_CHARS_MAX)
+    say_error(f"holdfast: {failure.code}: {told}", code=failure.code, message=message, remedy=remedy)
+    return typer.Exit(exit_code(failure))
+
+
+def say_error(line: str, *, code: str, message: str, remedy: str) -> None:
+    """What went wrong, beside the answer: a line for people, or a document where the command was asked for JSON."""
+    if _json_wanted.get():
+        error = {"code": code, "message": clean(message), "remedy": remedy}
+        typer.echo(encode({"error": error}), err=True)
+    else:
+        note(line)
+
+
+def want_json(wanted: bool) -> bool:
+    """Remember whether the command that runs was given --json, so that its errors are JSON too."""
+    _json_wanted.set(wanted)
+    return wanted
 
 
 def be_tolerant() -> None:
@@ -83,17 +104,14 @@ def be_tolerant() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _sentence(failure: Failure) -> str:
+def _happened(failure: Failure) -> list[str]:
     parts = [failure.message]
     cause = failure.__cause__
     if cause is not None:
         # The first line says it; drivers add advice for programmers below.
         parts.append((str(cause) or type(cause).__name__).strip().splitlines()[0])
-    parts.append(failure.fault.remedy)
-    return f"{failure.code}: " + cut(
-        clean(redacted_text(" ".join(_ended(part) for part in parts if part))), ERROR_CHARS_MAX
-    )
+    return [part for part in parts if part]
 
 
 def _ended(sentence: str) -> str:
-    return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."
+    return sentence if not sentence or sentence.endswith((".", "!", "?", "…")) else f"{sentence}."

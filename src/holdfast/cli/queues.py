@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from holdfast.base.formatting import clean, span
+from holdfast.cli.actor import os_actor
 from holdfast.cli.database import AsJson, DatabaseUrl, opened
-from holdfast.cli.faults import QUEUE_NOT_FOUND
 from holdfast.cli.output import note, say, say_json, say_lines
 from holdfast.cli.table import Column, say_table
-from holdfast.worker.queues import DEPTH_MAX, Queues, QueueStatus
+from holdfast.operate import queues as operate_queues
+from holdfast.worker.queues import DEPTH_MAX, Queues, QueueStatus, is_known
 
 EXAMPLES = {
     "status": (("holdfast queues status", "every queue"),),
@@ -32,6 +33,7 @@ COLUMNS = (
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the queue.")]
+Reason = Annotated[str | None, typer.Option(help="Why; it stands in the audit.", show_default=False)]
 
 
 def status(database: DatabaseUrl = None, as_json: AsJson = False) -> None:
@@ -65,9 +67,8 @@ def pause(
 ) -> None:
     """Let no job of the queue start until it is resumed. What runs goes on; jobs may still be enqueued."""
     with opened(database) as store:
-        queues = Queues(store)
-        unused = name not in _names(queues)
-        queues.pause(name, reason)
+        unused = not store.atomic(lambda tx: is_known(tx, name), write=False)
+        operate_queues.pause(store, name, actor=os_actor(), reason=reason)
         if unused:
             note(f"No job and no worker has used a queue named {name} so far; is it spelt right?")
         if as_json:
@@ -76,35 +77,24 @@ def pause(
             say(f"Paused {clean(name)}: {clean(reason)}")
 
 
-def resume(name: Name, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
+def resume(name: Name, reason: Reason = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Let jobs of the queue start again."""
     with opened(database) as store:
-        queues = Queues(store)
-        resumed = queues.resume(name)
-        if not resumed and name not in _names(queues):
-            raise QUEUE_NOT_FOUND(name=name)
+        resumed = operate_queues.resume(store, name, actor=os_actor(), reason=reason).changed
         if as_json:
             say_json({"queue": name, "paused": False, "resumed": resumed})
         else:
             say(f"Resumed {clean(name)}." if resumed else f"{clean(name)} was not paused.")
 
 
-def probe(name: Name, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
+def probe(name: Name, reason: Reason = None, database: DatabaseUrl = None, as_json: AsJson = False) -> None:
     """Let one job through the queue's open breaker, to test whether its target works again."""
     with opened(database) as store:
-        queues = Queues(store)
-        probed = queues.probe(name)
-        if not probed and name not in _names(queues):
-            raise QUEUE_NOT_FOUND(name=name)
+        probed = operate_queues.probe(store, name, actor=os_actor(), reason=reason).changed
         if as_json:
             say_json({"queue": name, "probed": probed})
         else:
             say(f"One job of {clean(name)} may try." if probed else f"The breaker of {clean(name)} is closed.")
-
-
-def _names(queues: Queues) -> set[str]:
-    """Every name there is; a breaker that queues share has one of its own."""
-    return {one.name for one in queues.status(depth_max=1)} | {one.name for one in queues.breakers()}
 
 
 def _record(one: QueueStatus) -> dict[str, object]:

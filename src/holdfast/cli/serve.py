@@ -18,9 +18,10 @@ import typer
 
 from holdfast.cli.assembly import Premises, built, merged_handlers, running
 from holdfast.cli.database import explained, opened
+from holdfast.cli.exit_codes import ExitCode
 from holdfast.cli.faults import WORKER_BROKEN
 from holdfast.cli.listener import address_of, listening, on_loopback, refusal
-from holdfast.cli.output import FAILED, note, say
+from holdfast.cli.output import note, say
 from holdfast.cli.state import (
     ADDRESS_VARIABLE,
     DEFAULT_DATA,
@@ -120,7 +121,7 @@ def serve(
         listener = listening(host, port)
     except OSError as refused:
         note(f"holdfast: {refusal(refused, host, port)}")
-        raise typer.Exit(FAILED) from None
+        raise typer.Exit(ExitCode.FAILED) from None
     with listener, explained():
         names = chosen(systems or [])
         token, shown = operators_token(data_folder(data), os.environ)

@@ -34,8 +34,9 @@ class Layout:
 def catalogs_of(made: Sequence[System]) -> list[Catalog]:
     """The core's catalogs and the systems', each once."""
     from holdfast.console.faults import CONSOLE as OF_CONSOLE
+    from holdfast.operate.faults import OPERATE
 
-    every = [*core_catalogs(), OF_CONSOLE, *(catalog for system in made for catalog in system.catalogs)]
+    every = [*core_catalogs(), OPERATE, OF_CONSOLE, *(catalog for system in made for catalog in system.catalogs)]
     return list({id(catalog): catalog for catalog in every}.values())
 
 

@@ -118,7 +118,7 @@ def worker(
         words = [*crew.words(), *lines.words(), *_words(settings, lease, grace, as_json=as_json)]
         raise typer.Exit(_keep(words, processes, grace, database))
     with opened(database, create=True) as store, logged(lines), crew.ready(store) as handlers:
-        import holdfast.console.pruning  # noqa: F401 - workers also prune what was done on a console elsewhere
+        import holdfast.operate.retention  # noqa: F401 - workers also prune the audit
 
         served = _served(handlers, settings)
         here = Worker(store, handlers, queues=served, lease_s=lease, grace_s=grace)

@@ -11,9 +11,10 @@ import typer
 
 from holdfast.catalog import Failure
 from holdfast.cli.assembly import Premises, built, merged_handlers, running
+from holdfast.cli.exit_codes import ExitCode
 from holdfast.cli.faults import HANDLERS_NOT_FOUND
 from holdfast.cli.handlers import find_handlers
-from holdfast.cli.output import MISUSED, explain, refuse
+from holdfast.cli.output import explain, refuse
 from holdfast.cli.state import data_folder, database_of, operators_token
 from holdfast.cli.systems import chosen
 from holdfast.cli.watched import alert_policy, alerts_of, notices_of
@@ -91,4 +92,4 @@ def _handlers(where: str) -> Handlers:
     except Failure as failure:
         # A wrong name will be wrong the next time too, and a parent need not try again; a module that fails may not.
         leave = explain(failure)
-        raise typer.Exit(MISUSED) if failure.code == HANDLERS_NOT_FOUND.code else leave from None
+        raise typer.Exit(ExitCode.MISUSED) if failure.code == HANDLERS_NOT_FOUND.code else leave from None

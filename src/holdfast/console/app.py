@@ -15,7 +15,7 @@ from holdfast.catalog.core import METHOD_NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED
 from holdfast.catalog.dialect import Dialect, render
 from holdfast.console import layout
 from holdfast.console.access import Access, Visitor
-from holdfast.console.bulk import Bulk
+from holdfast.console.background import Background
 from holdfast.console.forms import read_form
 from holdfast.console.live import Streams
 from holdfast.console.page import Desk
@@ -25,6 +25,7 @@ from holdfast.console.sessions import set_cookie
 from holdfast.console.visit import VALUE_CHARS_MAX, Visit, read_query
 from holdfast.http.asgi import Receive, Reply, Scope, Send, give, header, prefers_html
 from holdfast.http.aside import aside
+from holdfast.operate import Actor, ActorKind
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class App:
     def __init__(self, desk: Desk, access: Access) -> None:
         self.desk = desk
         self.access = access
-        self.bulk = Bulk(desk.store)
+        self.background = Background(desk.store)
         self.streams = Streams(desk)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,7 +72,7 @@ class App:
             visit = replace(visit, query=read_query(scope["query_string"].decode("ascii", "replace")))
             visitor = self.access.visitor(scope)
             if visitor is not None:
-                visit = replace(visit, who=visitor.who, csrf=visitor.csrf)
+                visit = replace(visit, who=visitor.who, csrf=visitor.csrf, actor=_actor(scope, visitor))
                 if visit.path == "/live" and scope["method"] == "GET":
                     return await self.streams.serve(
                         visit, receive, send, GUARDED, allowed=lambda: self.access.visitor(scope) is not None
@@ -104,7 +105,7 @@ class App:
         self.access.check_form(scope, visitor, form.get("csrf", ""))
         if visit.path == "/leave":
             return self._left(visit, visitor)
-        address = await aside(lambda: answer_form(self.desk, self.bulk, visit, form))
+        address = await aside(lambda: answer_form(self.desk, self.background, visit, form))
         return _see(address)
 
     def _entered(self, visit: Visit, cookie: str) -> Reply:
@@ -144,7 +145,14 @@ class App:
     def close(self) -> None:
         """End the open streams, and stop work on many after the transactions that are under way."""
         self.streams.close()
-        self.bulk.close()
+        self.background.close()
+
+
+def _actor(scope: Scope, visitor: Visitor) -> Actor:
+    """Who acts: a program that brought the token itself came through the API, everybody else through a page."""
+    client = scope.get("client")
+    address = str(client[0]) if client else ""
+    return Actor(ActorKind.API if visitor.bearer else ActorKind.CONSOLE, visitor.who, address)
 
 
 def path_below_root(scope: Scope) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import quote
 
-import holdfast.console.pruning  # noqa: F401 - who has a console and a worker also prunes the audit
+import holdfast.operate.retention  # noqa: F401 - who has a console and a worker also prunes the audit
 from holdfast.base import Secret
 from holdfast.catalog import Catalog
 from holdfast.console.access import Access

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from holdfast.base import redacted_text
-from holdfast.base.formatting import count, number, span
+from holdfast.base.formatting import count, moment_of, number, span
 from holdfast.catalog.fault import Severity
 from holdfast.console.charts import Bar, Threshold, bars, columns, line_chart, line_table
 from holdfast.console.charts.canvas import floor_tenth
-from holdfast.console.graves import Group, most_frequent
 from holdfast.console.measured import Measured, Window, counted, measured, narrowed_to
 from holdfast.console.page import Desk
 from holdfast.console.parts import Column, code_link, link, moment, panel, table
 from holdfast.console.scope import Scope
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element, joined
+from holdfast.operate.dead_groups import Group, most_frequent
 from holdfast.watch.panels import TOP_ROWS, Chart, Panel, Unit
 from holdfast.watch.rules import Rule
 from holdfast.watch.rules_measure import Level
@@ -140,7 +140,7 @@ def _top(desk: Desk, visit: Visit, scope: Scope, one: Panel, window: Window) -> 
     died = scope.died()
     if died is None:
         return _codes(desk, visit, scope, one, window)
-    wanted = replace(died, since_us=window.since_us)
+    wanted = replace(died, since=moment_of(window.since_us))
     most = desk.store.atomic(lambda tx: most_frequent(tx, wanted, TOP_ROWS), write=False)
     rows = [
         [

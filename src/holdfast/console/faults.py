@@ -6,12 +6,6 @@ from holdfast.catalog import Catalog
 
 CONSOLE = Catalog("console", docs="/errors/")
 
-CONSOLE_NO_CHANGE = CONSOLE.fault(
-    "CONSOLE_NO_CHANGE",
-    status=409,
-    says="Nothing was changed: it stands that way already, or somebody else was faster.",
-    remedy="Load the page again and look at the present state.",
-)
 CONSOLE_BUSY = CONSOLE.fault(
     "CONSOLE_BUSY",
     status=503,

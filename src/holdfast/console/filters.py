@@ -28,6 +28,7 @@ class Filter:
     queue: str | None = None
     kind: str | None = None
     tenant: str | None = None
+    endpoint: str | None = None
     text: str | None = None
     fingerprint: str | None = None
     since_us: int | None = None
@@ -40,25 +41,12 @@ class Filter:
             kind=self.kind,
             code=self.code,
             tenant=self.tenant,
+            endpoint=self.endpoint,
             fingerprint=self.fingerprint,
             text=self.text,
             since=None if self.since_us is None else moment_of(self.since_us),
             until=None if self.until_us is None else moment_of(self.until_us),
         )
-
-    def words(self) -> str:
-        """As a subject in the audit: `code=NETWORK_TIMEOUT queue=mail`."""
-        named = {
-            "fingerprint": self.fingerprint,
-            "code": self.code,
-            "queue": self.queue,
-            "kind": self.kind,
-            "tenant": self.tenant,
-            "text": self.text,
-            "since": None if self.since_us is None else moment_of(self.since_us).isoformat(),
-            "until": None if self.until_us is None else moment_of(self.until_us).isoformat(),
-        }
-        return "dead: " + (" ".join(f"{name}={value}" for name, value in named.items() if value) or "all")
 
 
 def filter_of(visit: Visit, now_us: int) -> Filter:
@@ -76,6 +64,7 @@ def filter_of(visit: Visit, now_us: int) -> Filter:
         queue=visit.get("queue"),
         kind=visit.get("kind"),
         tenant=visit.get("tenant"),
+        endpoint=visit.get("endpoint"),
         text=visit.get("text"),
         fingerprint=visit.get("fingerprint"),
         since_us=time_of(visit, "since", now_us),

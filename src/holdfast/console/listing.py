@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.base import CodecError, decode, encode
+from holdfast.base import CodecError, decode, encode, id_floor
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.console.filters import Filter
 from holdfast.lifecycle import JobState
@@ -58,7 +58,7 @@ def listed(tx: Tx, wanted: Filter, *, before: str | None = None, count: int = PA
     Raises:
         Failure: BAD_REQUEST when `before` is not what a page gave as `next`.
     """
-    if (wanted.code or wanted.fingerprint) and wanted.state not in {None, JobState.FAILED}:
+    if (wanted.code or wanted.fingerprint or wanted.endpoint) and wanted.state not in {None, JobState.FAILED}:
         return Listing((), None, _FAILED.order)  # only what failed has a code
     walk = _walk_of(wanted)
     start = walk.first(wanted) if before is None else read_place(before, walk.first(wanted))
@@ -71,18 +71,10 @@ def listed(tx: Tx, wanted: Filter, *, before: str | None = None, count: int = PA
     return Listing(found, None, walk.order)
 
 
-def id_floor(at_us: int | None, otherwise: str) -> str:
-    """The least id that is made at this moment: ids begin with the time."""
-    if at_us is None:
-        return otherwise
-    digits = f"{max(0, min(at_us // 1_000, 2**48 - 1)):012x}"
-    return f"{digits[:8]}-{digits[8:]}"
-
-
 def _walk_of(wanted: Filter) -> _Walk:
     if wanted.fingerprint is not None and wanted in _only_alike(wanted.fingerprint):
         return _ALIKE
-    if wanted.state == JobState.FAILED or wanted.code is not None or wanted.fingerprint is not None:
+    if wanted.state == JobState.FAILED or wanted.code or wanted.fingerprint or wanted.endpoint:
         return _FAILED
     if wanted.state == JobState.QUEUED:
         return _QUEUED
@@ -108,8 +100,8 @@ def read_place(text: str, like: Place) -> Place:
 def _newest_page(tx: Tx, wanted: Filter, start: Place, end: Place | None, count: int) -> list[Record]:
     return tx.records(
         "console.newest",
-        before=min(start[0], id_floor(wanted.until_us, NEWEST_ID)),
-        since=id_floor(wanted.since_us, ""),
+        before=min(start[0], _id_at(wanted.until_us, NEWEST_ID)),
+        since=_id_at(wanted.since_us, ""),
         end_id="" if end is None else end[0],
         state=wanted.state,
         queue=wanted.queue,
@@ -123,37 +115,16 @@ def _newest_page(tx: Tx, wanted: Filter, start: Place, end: Place | None, count:
 def _newest_end(tx: Tx, wanted: Filter, start: Place) -> Row | None:
     if not any((wanted.state, wanted.queue, wanted.kind, wanted.tenant, wanted.text)):
         return None  # every row matches: the walk is as long as the page
-    before = min(start[0], id_floor(wanted.until_us, NEWEST_ID))
-    since = id_floor(wanted.since_us, "")
+    before = min(start[0], _id_at(wanted.until_us, NEWEST_ID))
+    since = _id_at(wanted.since_us, "")
     return tx.row("console.newest_end", before=before, since=since, scan=SCAN_ROWS_MAX)
-
-
-def death_span(wanted: Filter) -> dict[str, int]:
-    """The span of time of dead letters; open ends are numbers that no clock shows."""
-    return {
-        "since_us": EARLIEST_US if wanted.since_us is None else wanted.since_us,
-        "until_us": LATEST_US if wanted.until_us is None else wanted.until_us,
-    }
-
-
-def death_filter(wanted: Filter) -> dict[str, str | None]:
-    """What else is asked of dead letters."""
-    return {
-        "queue": wanted.queue,
-        "kind": wanted.kind,
-        "code": wanted.code,
-        "tenant": wanted.tenant,
-        "fingerprint": wanted.fingerprint,
-        "text": wanted.text,
-    }
 
 
 def _failed_page(tx: Tx, wanted: Filter, start: Place, end: Place | None, count: int) -> list[Record]:
     end_us, end_id = (EARLIEST_US, "") if end is None else end
     return tx.records(
         "console.failed",
-        **death_span(wanted),
-        **death_filter(wanted),
+        **wanted.dead().parameters(),
         before_us=start[0],
         before_id=start[1],
         end_us=end_us,
@@ -163,10 +134,11 @@ def _failed_page(tx: Tx, wanted: Filter, start: Place, end: Place | None, count:
 
 
 def _failed_end(tx: Tx, wanted: Filter, start: Place) -> Row | None:
-    if not any(death_filter(wanted).values()):
+    asked = wanted.dead().parameters()
+    span = {name: asked.pop(name) for name in ("since_us", "until_us")}
+    if not any(asked.values()):
         return None
-    span = death_span(wanted)
-    return tx.row("console.failed_end", **span, before_us=start[0], before_id=start[1], scan=SCAN_ROWS_MAX)
+    return tx.row("dead.walk_end", **span, before_us=start[0], before_id=start[1], scan=SCAN_ROWS_MAX)
 
 
 def _only_alike(fingerprint: str) -> tuple[Filter, Filter]:
@@ -209,13 +181,17 @@ def _others(wanted: Filter) -> dict[str, str | None]:
         "kind": wanted.kind,
         "tenant": wanted.tenant,
         "text": wanted.text,
-        "since": None if wanted.since_us is None else id_floor(wanted.since_us, ""),
-        "until": None if wanted.until_us is None else id_floor(wanted.until_us, NEWEST_ID),
+        "since": None if wanted.since_us is None else _id_at(wanted.since_us, ""),
+        "until": None if wanted.until_us is None else _id_at(wanted.until_us, NEWEST_ID),
     }
 
 
 def _narrow(wanted: Filter) -> bool:
     return any(_others(wanted).values())
+
+
+def _id_at(at_us: int | None, otherwise: str) -> str:
+    return otherwise if at_us is None else id_floor(at_us)
 
 
 _NEWEST = _Walk("the newest first", lambda _: (NEWEST_ID,), _newest_page, _newest_end, lambda job: (job["id"],))

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from holdfast.base.formatting import cut
 from holdfast.catalog.core import NOT_FOUND
-from holdfast.console.bulk import Bulk
-from holdfast.console.deeds import VERBS_OF_MANY, do, new_deed
+from holdfast.console.actions import act_on
+from holdfast.console.background import Background
 from holdfast.console.filters import filter_of
 from holdfast.console.forms import safe_back
-from holdfast.console.look import at_one_look
 from holdfast.console.page import Desk, Page, Render
 from holdfast.console.pages import (
     alerts,
@@ -28,8 +27,10 @@ from holdfast.console.pages import (
 )
 from holdfast.console.pages import limits as limits_page
 from holdfast.console.visit import Visit
+from holdfast.operate.bulk import Verb
 
 PATH_CHARS_SHOWN_MAX = 200
+VERBS_OF_MANY = frozenset(Verb)
 
 _LISTS: Mapping[str, Render] = {
     "": overview.page,
@@ -45,51 +46,48 @@ _LISTS: Mapping[str, Render] = {
 
 
 def page_for(desk: Desk, visit: Visit) -> Page:
-    """The page at an address, with word of what was just done where the address names a deed.
+    """The page at an address, read at one moment, with what was just done where the address names an action.
 
     Raises:
         Failure: NOT_FOUND, or what the page itself raises.
     """
     render, said = _render_of(visit.parts), visit.get("said")
 
-    def make(looking: Desk) -> Page:
-        page = render(looking, visit)
-        return page if said is None else replace(page, parts=[*audit.word_of(looking, said), *page.parts])
+    def make() -> Page:
+        page = render(desk, visit)
+        return page if said is None else replace(page, parts=[*audit.word_of(desk, said), *page.parts])
 
-    return at_one_look(desk, make)
+    return desk.store.snapshot(make)
 
 
-def answer_form(desk: Desk, bulk: Bulk, visit: Visit, form: Mapping[str, str]) -> str:
+def answer_form(desk: Desk, background: Background, visit: Visit, form: Mapping[str, str]) -> str:
     """Do what a form asks for; the address to go to then.
 
     Raises:
         Failure: NOT_FOUND, or why it cannot be done.
     """
+    assert visit.actor is not None, "forms are read after access was checked"
     match visit.parts:
         case ["jobs", job_id, verb] if job_id:
-            return _done(desk, visit, verb, "job", job_id, form)
+            return _back(visit, form, act_on(desk.store, visit.actor, "job", verb, job_id, form))
         case ["queues" | "breakers" as place, verb]:
             # Such names are whatever somebody chose, slashes included: they come in the form, not in the path.
-            return _done(desk, visit, verb, place.removesuffix("s"), form.get("name", ""), form)
+            kind, name = place.removesuffix("s"), form.get("name", "")
+            return _back(visit, form, act_on(desk.store, visit.actor, kind, verb, name, form))
+        case ["dead", "resume"]:
+            return visit.to("dead", "progress", background.resume(form.get("id", ""), actor=visit.actor))
         case ["dead", verb] if verb in VERBS_OF_MANY:
             now_us = desk.store.atomic(lambda tx: tx.now_us(), write=False)
-            chosen = filter_of(replace(visit, query=form), now_us)
-            deed = new_deed(visit.who, verb, chosen.words(), form.get("reason"))
-            bulk.begin(deed, chosen.dead())
-            return visit.to("dead", "progress", deed.id)
+            chosen = filter_of(replace(visit, query=form), now_us).dead()
+            begun = background.begin(Verb(verb), chosen, actor=visit.actor, reason=form.get("reason"))
+            return visit.to("dead", "progress", begun)
         case _:
             raise _nothing(visit.path)
 
 
-def _done(desk: Desk, visit: Visit, verb: str, kind: str, name: str, form: Mapping[str, str]) -> str:
-    deed = new_deed(visit.who, verb, f"{kind}:{name}", form.get("reason"))
-    do(desk.store, deed, name, form)
-    return _back(visit, form, deed.id)
-
-
-def _back(visit: Visit, form: Mapping[str, str], deed_id: str) -> str:
+def _back(visit: Visit, form: Mapping[str, str], action_id: str) -> str:
     path = safe_back(form.get("back", "/"))
-    return f"{visit.root}{path}{'&' if '?' in path else '?'}said={deed_id}"
+    return f"{visit.root}{path}{'&' if '?' in path else '?'}said={action_id}"
 
 
 def _render_of(parts: list[str]) -> Render:
@@ -104,8 +102,8 @@ def _render_of(parts: list[str]) -> Render:
             return lambda desk, visit: fault.page(desk, visit, code)
         case ["dead", verb] if verb in VERBS_OF_MANY:
             return lambda desk, visit: dead_work.ask(desk, visit, verb)
-        case ["dead", "progress", deed_id] if deed_id:
-            return lambda desk, visit: dead_work.follow(desk, visit, deed_id)
+        case ["dead", "progress", action_id] if action_id:
+            return lambda desk, visit: dead_work.follow(desk, visit, action_id)
         case _:
             raise _nothing("/" + "/".join(parts))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from holdfast.catalog.core import BAD_REQUEST
-from holdfast.console.filters import Filter, iso
+from holdfast.console.filters import iso
 from holdfast.console.page import Desk
 from holdfast.console.parts import choice
 from holdfast.console.visit import Visit
@@ -18,6 +18,7 @@ from holdfast.watch.labels import Labels, read_labels
 from holdfast.watch.names import DELIVERIES, JOB_TRANSITIONS, LINK_ATTEMPTS, REQUESTS, Metric
 from holdfast.watch.panels import LINKS, QUEUES, WEBHOOKS, Subject
 from holdfast.watch.panels import REQUESTS as SERVED
+from holdfast.worker import DeadFilter
 
 CHOICES_MAX = 200
 ADDRESSES_REMEMBERED = 4_096
@@ -95,14 +96,13 @@ class Scope:
             case _:
                 return ""
 
-    def died(self) -> Filter | None:
+    def died(self) -> DeadFilter | None:
         """Which dead letters belong to it; None when none do."""
         match self.kind:
             case "queue":
-                return Filter(queue=self.name or None)
+                return DeadFilter(queue=self.name or None)
             case "endpoint":
-                # A delivery is a job, and the tenant of that job is its endpoint, whichever queue it is in.
-                return Filter(tenant=self.name) if self.name else Filter(queue=DELIVERY_QUEUE)
+                return DeadFilter(endpoint=self.name) if self.name else DeadFilter(queue=DELIVERY_QUEUE)
             case _:
                 return None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, quote, urlencode
 
 from holdfast.catalog.core import BAD_REQUEST
+from holdfast.operate import Actor
 
 QUERY_CHARS_MAX = 4_000
 QUERY_FIELDS_MAX = 50
@@ -26,6 +27,8 @@ class Visit:
     """Below the root."""
     query: Mapping[str, str] = field(default_factory=dict)
     who: str = ""
+    actor: Actor | None = None
+    """Who acts, and from where; None for somebody who may not."""
     csrf: str = ""
     """What a form has to bring back."""
 

@@ -18,7 +18,7 @@ from holdfast.catalog import Failure, Fault, current_context
 from holdfast.catalog.core import GONE
 from holdfast.delivery import outcome
 from holdfast.delivery.admission import Admitted, EndpointBreakers, Held, take_pace
-from holdfast.delivery.endpoints import disable
+from holdfast.delivery.endpoints import disable_endpoint
 from holdfast.delivery.exchange import Outgoing, Reply
 from holdfast.delivery.faults import ENDPOINT_DISABLED, ENDPOINT_NOT_FOUND, EVENT_NOT_FOUND, NO_SECRET
 from holdfast.delivery.flight import Flight, Flights
@@ -174,7 +174,7 @@ class Deliverer:
         else:
             flight.answered(task.took_s, endpoint.in_flight_max)
         if failure.code == GONE.code:
-            yield Phase(lambda tx: disable(tx, endpoint.id, f"it answered 410 to the event {task.event}"))
+            yield Phase(lambda tx: disable_endpoint(tx, endpoint.id, f"it answered 410 to the event {task.event}"))
             self._known.forget(endpoint.id)
         hold_s = outcome.held_s(failure)
         if hold_s:

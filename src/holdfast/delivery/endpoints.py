@@ -28,14 +28,19 @@ SETTINGS = frozenset(
 
 
 class Endpoints:
-    """Who is told. Threads may share it."""
+    """Who is told: all endpoints of a store, or those of one tenant. Threads may share it."""
 
-    def __init__(self, store: Store, schemes: Mapping[str, Signer]) -> None:
+    def __init__(self, store: Store, schemes: Mapping[str, Signer], *, tenant: str | None = None) -> None:
+        """
+        Args:
+            tenant: whose endpoints; those of others are not there. None is everybody's.
+        """
         self.store = store
+        self.tenant = tenant
         self._schemes = schemes
 
     def add(
-        self, url: str, *, secret: Secret | None = None, tenant: str = "", **settings: Unpack[EndpointSettings]
+        self, url: str, *, secret: Secret | None = None, tenant: str | None = None, **settings: Unpack[EndpointSettings]
     ) -> Endpoint:
         """Tell this address of events from now on; without a secret one is made.
 
@@ -45,6 +50,7 @@ class Endpoints:
         Raises:
             Failure: BAD_REQUEST names the field.
         """
+        tenant = owner(self.tenant, tenant)
         endpoint = Endpoint(id=prefixed_id("ep"), url=url, tenant=tenant, **_read(settings))
         made = self._usable(endpoint.scheme, secret)
 
@@ -65,11 +71,12 @@ class Endpoints:
         Raises:
             Failure: ENDPOINT_NOT_FOUND.
         """
-        return self.store.atomic(lambda tx: show(tx, endpoint_id), write=False)
+        return self.store.atomic(lambda tx: show(tx, endpoint_id, tenant=self.tenant), write=False)
 
     def list(self, *, tenant: str | None = None, count: int = 50, after: str = "") -> Sequence[Endpoint]:
         """A page in the order of their ids; `after` is the last id of the page before."""
         count = max(1, min(count, limits().page_rows_max))
+        tenant = tenant if self.tenant is None else owner(self.tenant, tenant)
 
         def phase(tx: Tx) -> Sequence[Endpoint]:
             rows = tx.rows("delivery.endpoints", tenant=tenant, after=after, count=count)
@@ -86,7 +93,7 @@ class Endpoints:
         settings = _read(changes)
 
         def phase(tx: Tx) -> Endpoint:
-            changed = replace(_held(tx, endpoint_id), **settings)
+            changed = replace(_held(tx, endpoint_id, self.tenant), **settings)
             for held in changed.secrets:
                 self._usable(changed.scheme, held.secret)
             tx.run("delivery.update_endpoint", **changed.columns())
@@ -101,8 +108,7 @@ class Endpoints:
         Raises:
             Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST when there is no reason.
         """
-        _check_reason(reason)
-        return self.store.atomic(lambda tx: disable(tx, endpoint_id, reason))
+        return self.store.atomic(lambda tx: disable_endpoint(tx, endpoint_id, reason, tenant=self.tenant))
 
     def enable(self, endpoint_id: str, *, reason: str | None = None) -> bool:
         """Send again; False when it was enabled. What it missed meanwhile is among the dead letters.
@@ -110,17 +116,7 @@ class Endpoints:
         Raises:
             Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST when the reason is too long.
         """
-        if reason is not None:
-            _check_reason(reason)
-
-        def phase(tx: Tx) -> bool:
-            _held(tx, endpoint_id)
-            if tx.row("delivery.enable", id=endpoint_id) is None:
-                return False
-            _note(tx, endpoint_id, "enabled", reason)
-            return True
-
-        return self.store.atomic(phase)
+        return self.store.atomic(lambda tx: enable_endpoint(tx, endpoint_id, reason, tenant=self.tenant))
 
     def remove(self, endpoint_id: str, *, reason: str | None = None) -> None:
         """Forget an endpoint and its secrets for good.
@@ -131,17 +127,7 @@ class Endpoints:
         Raises:
             Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST when the reason is too long.
         """
-        if reason is not None:
-            _check_reason(reason)
-
-        def phase(tx: Tx) -> None:
-            if tx.row("delivery.remove_endpoint", id=endpoint_id) is None:
-                raise ENDPOINT_NOT_FOUND(endpoint_id=endpoint_id)
-            tx.run("delivery.forget_breaker", name=BREAKER + endpoint_id)
-            tx.run("delivery.forget_breaker_counts", name=BREAKER + endpoint_id)
-            _note(tx, endpoint_id, "removed", reason)
-
-        self.store.atomic(phase)
+        self.store.atomic(lambda tx: remove_endpoint(tx, endpoint_id, reason, tenant=self.tenant))
 
     def rotate_secret(self, endpoint_id: str, *, secret: Secret | None = None, overlap_s: float = OVERLAP_S) -> Secret:
         """Put a new secret in force; the old ones stay so for the overlap. Where the scheme has room, all of them sign.
@@ -154,7 +140,7 @@ class Endpoints:
         secret_id = new_id()
 
         def phase(tx: Tx) -> Secret:
-            endpoint = _held(tx, endpoint_id)
+            endpoint = _held(tx, endpoint_id, self.tenant)
             made = self._usable(endpoint.scheme, secret)
             tx.run("delivery.forget_secrets", endpoint_id=endpoint_id)
             if overlap_s and len(endpoint.secrets) >= SECRETS_MAX:
@@ -185,30 +171,79 @@ class Endpoints:
         return made
 
 
-def show(tx: Tx, endpoint_id: str) -> Endpoint:
+def owner(tenant: str | None, named: str | None) -> str:
+    """The tenant that is meant, where these may be those of one tenant and a call may name one.
+
+    Raises:
+        Failure: BAD_REQUEST when these are those of another one.
+    """
+    if tenant is None or named in {None, "", tenant}:
+        return named or tenant or ""
+    raise BAD_REQUEST("{field} is not the tenant that this is for.", field="tenant")
+
+
+def show(tx: Tx, endpoint_id: str, *, tenant: str | None = None) -> Endpoint:
     """One endpoint with its secrets in force.
+
+    Args:
+        tenant: whose it has to be; None is everybody's.
 
     Raises:
         Failure: ENDPOINT_NOT_FOUND.
     """
     row = tx.row("delivery.endpoint", id=endpoint_id)
-    if row is None:
+    if row is None or tenant not in {None, row[1]}:
         raise ENDPOINT_NOT_FOUND(endpoint_id=endpoint_id)
     return of_row(row, tx.rows("delivery.secrets", endpoint_id=endpoint_id))
 
 
-def disable(tx: Tx, endpoint_id: str, reason: str) -> bool:
-    """Send nothing more; False when it was disabled before."""
-    _held(tx, endpoint_id)
+def disable_endpoint(tx: Tx, endpoint_id: str, reason: str, *, tenant: str | None = None) -> bool:
+    """Send nothing more; False when it was disabled before.
+
+    Raises:
+        Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST when there is no reason.
+    """
+    _check_reason(reason)
+    _held(tx, endpoint_id, tenant)
     if tx.row("delivery.disable", id=endpoint_id, reason=reason) is None:
         return False
     _note(tx, endpoint_id, "disabled", reason)
     return True
 
 
-def _held(tx: Tx, endpoint_id: str) -> Endpoint:
+def enable_endpoint(tx: Tx, endpoint_id: str, reason: str | None, *, tenant: str | None = None) -> bool:
+    """Send again; False when it was enabled.
+
+    Raises:
+        Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST when the reason is too long.
+    """
+    if reason is not None:
+        _check_reason(reason)
+    _held(tx, endpoint_id, tenant)
+    if tx.row("delivery.enable", id=endpoint_id) is None:
+        return False
+    _note(tx, endpoint_id, "enabled", reason)
+    return True
+
+
+def remove_endpoint(tx: Tx, endpoint_id: str, reason: str | None, *, tenant: str | None = None) -> None:
+    """Delete an endpoint, its secrets and its breaker.
+
+    Raises:
+        Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST when the reason is too long.
+    """
+    if reason is not None:
+        _check_reason(reason)
+    _held(tx, endpoint_id, tenant)
+    tx.run("delivery.remove_endpoint", id=endpoint_id)
+    tx.run("delivery.forget_breaker", name=BREAKER + endpoint_id)
+    tx.run("delivery.forget_breaker_counts", name=BREAKER + endpoint_id)
+    _note(tx, endpoint_id, "removed", reason)
+
+
+def _held(tx: Tx, endpoint_id: str, tenant: str | None = None) -> Endpoint:
     tx.row("delivery.hold_endpoint", id=endpoint_id)
-    return show(tx, endpoint_id)
+    return show(tx, endpoint_id, tenant=tenant)
 
 
 def _check_reason(reason: object) -> None:

@@ -92,11 +92,19 @@ REDIRECTED = _fault(
 ENDPOINT_DISABLED = _fault(
     "ENDPOINT_DISABLED",
     status=409,
-    says="The endpoint is disabled.",
+    says="The endpoint {endpoint_id} is disabled.",
     technical="the endpoint {endpoint_id} is disabled: {reason}",
     blame=Blame.NO_OP,
     causes=("somebody disabled it", "it answered 410"),
-    remedy="Enable the endpoint, then replay what it missed.",
+    remedy="Enable the endpoint and replay what it missed, or discard that.",
+)
+ENDPOINT_REMOVED = _fault(
+    "ENDPOINT_REMOVED",
+    status=409,
+    says="The endpoint {endpoint_id} was removed.",
+    blame=Blame.NO_OP,
+    causes=("an operator removed it while events for it were undelivered",),
+    remedy="Discard what it did not get.",
 )
 ENDPOINT_NOT_FOUND = _fault(
     "ENDPOINT_NOT_FOUND",

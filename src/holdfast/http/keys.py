@@ -45,6 +45,19 @@ class ApiKey:
     expires_us: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A key before it is stored."""
+
+    id: str
+    prefix: str
+    name: str
+    tenant: str
+    expires_us: int | None
+    """How long it will be in force; None is for ever."""
+    secret: Secret
+
+
 @dataclass(frozen=True, slots=True)
 class Issued:
     """A new key, and the only time that its text is there to be read."""
@@ -81,31 +94,64 @@ class ApiKeys:
         Raises:
             ValueError: the name or the tenant cannot be stored, or the key would have expired already, or never would.
         """
-        if not (_is_text(name) and name) or not _is_text(tenant):
-            raise ValueError(f"a name has 1 to {NAME_CHARS_MAX} printable characters, a tenant as many at most")
-        if expires_s is not None and not 0 < expires_s <= EXPIRES_S_MAX:
-            raise ValueError("expires_s: a key expires in the future, within a hundred years; None is never")
         for _ in range(ISSUE_TRIES):
-            issued = self._issue(name, tenant, expires_s)
+            draft = self.draft(name, tenant=tenant, expires_s=expires_s)
+            issued = self._store.atomic(lambda tx, draft=draft: self.insert(tx, draft))  # type: ignore[misc]
             if issued is not None:
                 return issued
         raise RuntimeError("no free prefix was found")
 
+    def draft(self, name: str, *, tenant: str = "", expires_s: float | None = None) -> Draft:
+        """A key that is not stored yet.
+
+        Raises:
+            ValueError: as `issue`.
+        """
+        if not (_is_text(name) and name) or not _is_text(tenant):
+            raise ValueError(f"a name has 1 to {NAME_CHARS_MAX} printable characters, a tenant as many at most")
+        if expires_s is not None and not 0 < expires_s <= EXPIRES_S_MAX:
+            raise ValueError("expires_s: a key expires in the future, within a hundred years; None is never")
+        text = f"{self._brand}_{_letters(KEY_CHARS)}"
+        return Draft(
+            id=new_id(),
+            prefix=text[: len(self._brand) + 1 + PREFIX_CHARS],
+            name=name,
+            tenant=tenant,
+            expires_us=None if expires_s is None else max(1, int(expires_s * 1_000_000)),
+            secret=Secret(text),
+        )
+
+    def insert(self, tx: Tx, draft: Draft) -> Issued | None:
+        """Store a key, as part of a transaction; None when its prefix is taken."""
+        made = tx.row(
+            "api_key.issue",
+            id=draft.id,
+            prefix=draft.prefix,
+            hash=_digest(draft.secret.reveal()).hex(),
+            name=draft.name,
+            tenant=draft.tenant,
+            expires_us=draft.expires_us,
+        )
+        if made is None:
+            return None
+        tx.run("api_key.note", subject=_subject(draft.id), verb="api_key.issued")
+        shown = ApiKey(id=draft.id, prefix=draft.prefix, name=draft.name, tenant=draft.tenant, expires_us=made[0])
+        return Issued(shown, draft.secret)
+
     def revoke(self, key_id: str) -> bool:
         """Refuse the key from now on, in other processes within a second; False when it was not in force."""
+        return self._store.atomic(lambda tx: self.revoke_within(tx, key_id), repeatable=True)
 
-        def phase(tx: Tx) -> bool:
-            revoked = tx.row("api_key.revoke", id=key_id) is not None
-            if revoked:
-                tx.run("api_key.note", subject=_subject(key_id), verb="api_key.revoked")
-            return revoked
+    def revoke_within(self, tx: Tx, key_id: str) -> bool:
+        """`revoke` as part of a transaction."""
+        revoked = tx.row("api_key.revoke", id=key_id) is not None
+        if revoked:
+            tx.run("api_key.note", subject=_subject(key_id), verb="api_key.revoked")
+        tx.after_commit.append(self._remembered.clear)
+        return revoked
 
-        done = self._store.atomic(phase, repeatable=True)
-        self._remembered.clear()
-        return done
-
-    def list(self, *, tenant: str = "", after: str = "", count: int = 100) -> list[dict[str, Any]]:
-        """The keys of a tenant, oldest first, a page at a time; no hashes."""
+    def list(self, *, tenant: str | None = "", after: str = "", count: int = 100) -> list[dict[str, Any]]:
+        """The keys of a tenant (None: of everybody), oldest first, a page at a time; no hashes."""
         most = max(1, min(count, limits().page_rows_max))
         return self._store.atomic(
             lambda tx: tx.records("api_key.list", tenant=tenant, after=after, count=most), write=False
@@ -146,25 +192,6 @@ class ApiKeys:
             self._remembered.clear()
         self._remembered[_digest(text)] = until_s, known
         return known
-
-    def _issue(self, name: str, tenant: str, expires_s: float | None) -> Issued | None:
-        text = f"{self._brand}_{_letters(KEY_CHARS)}"
-        prefix = text[: len(self._brand) + 1 + PREFIX_CHARS]
-        key_id, expires_us = new_id(), None if expires_s is None else max(1, int(expires_s * 1_000_000))
-        hashed = _digest(text).hex()
-
-        def phase(tx: Tx) -> Row | None:
-            made = tx.row(
-                "api_key.issue", id=key_id, prefix=prefix, hash=hashed, name=name, tenant=tenant, expires_us=expires_us
-            )
-            if made is not None:
-                tx.run("api_key.note", subject=_subject(key_id), verb="api_key.issued")
-            return made
-
-        made = self._store.atomic(phase)
-        if made is None:
-            return None
-        return Issued(ApiKey(id=key_id, prefix=prefix, name=name, tenant=tenant, expires_us=made[0]), Secret(text))
 
 
 def _judged(prefix: str, row: Row | None, hashed: str) -> Known:

@@ -26,6 +26,7 @@ from holdfast.store.join import Joined, joined
 from holdfast.store.join.asynchronous import AsyncTx, joined_async
 from holdfast.store.join.identity import Identity
 from holdfast.store.migrate import migrate
+from holdfast.store.snapshot import Snapshots, SnapshotTx
 from holdfast.store.statements import Engine, Statement, parse
 from holdfast.store.tables import created_by, placing, tables
 from holdfast.store.transaction import Row, Tx, given
@@ -55,6 +56,7 @@ class Store:
         self._tables = set(tables())
         self._wakes: list[Callable[[], None]] = []
         self._identity = Identity(address, self.look)
+        self._snapshots = Snapshots()
         self.load("holdfast.store")
 
     @classmethod
@@ -113,6 +115,11 @@ class Store:
             Failure: the database's error under its catalog code; COMMIT_UNKNOWN when nobody can tell whether it
                 happened.
         """
+        snapshot = self._snapshots.tx
+        if snapshot is not None:
+            if write:
+                raise TypeError("a snapshot only reads")
+            return phase(snapshot)
         # A phase that changes nothing may always be repeated.
         repeatable = repeatable or not write
         tx, result = self._tried(lambda: self._once(phase, write=write), repeatable=repeatable, write=write)
@@ -120,6 +127,23 @@ class Store:
         for follow in tx.after_commit:
             follow()
         return result
+
+    def snapshot(self, read: Callable[[], T]) -> T:
+        """Run a function whose reads on this thread share one transaction and one moment; it may not write.
+
+        Raises:
+            Failure: as `atomic`.
+            TypeError: the function writes.
+        """
+
+        def phase(tx: Tx) -> T:
+            self._snapshots.tx = SnapshotTx(tx)
+            try:
+                return read()
+            finally:
+                self._snapshots.tx = None
+
+        return self.atomic(phase, write=False)
 
     def each(self, phase: Callable[[Tx], T], *, repeatable: bool = False) -> T:
         """Run a phase in which every statement is a transaction of its own: for one that is all but always one.

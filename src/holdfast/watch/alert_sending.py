@@ -137,7 +137,7 @@ def _task(job: Job) -> _Task:
 def _look(tx: Tx, task: _Task) -> tuple[int | None, str | None]:
     """The version that the alert has now, and the state of the job before this one."""
     version = tx.row("alert.version", rule=task.notice.rule, cause=task.notice.cause)
-    before = None if task.after is None else tx.row("job.outcome", id=task.after)
+    before = None if task.after is None else tx.row("job.outcome", id=task.after, tenant=None)
     return None if version is None else version[0], None if before is None else before[0]
 
 

@@ -171,7 +171,7 @@ class SharedBreaker:
             self._note(tx, "tripped", reason)
 
     def _note(self, tx: Tx, verb: str, reason: str | None) -> None:
-        _note(tx, self.name, verb, reason)
+        note_move(tx, self.name, verb, reason)
 
 
 def allow_one(tx: Tx, name: str) -> bool:
@@ -179,13 +179,14 @@ def allow_one(tx: Tx, name: str) -> bool:
     before = tx.row("breaker.look", name=name)
     if tx.row("breaker.allow_one", name=name, open_us=int(BY_HAND_S * 1_000_000)) is None:
         return False
-    _note(tx, name, "allowed_one", BY_HAND)
+    note_move(tx, name, "allowed_one", BY_HAND)
     if before is not None and before[0] == "open":
         _tell(tx, name, "probed", BY_HAND)  # one that was half open already has not moved
     return True
 
 
-def _note(tx: Tx, name: str, verb: str, reason: str | None) -> None:
+def note_move(tx: Tx, name: str, verb: str, reason: str | None) -> None:
+    """Write a move of a breaker into the journal, and tell it after the commit."""
     tx.run("queue.note", subject=SUBJECT + name, verb=verb, queue="", reason=reason)
     if verb in TOLD:
         _tell(tx, name, verb, reason)

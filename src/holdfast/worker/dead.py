@@ -8,22 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from holdfast.base import limits
-from holdfast.catalog import Failure
-from holdfast.catalog.core import DUPLICATE_RECORD
-from holdfast.catalog.durable import JOB_NOT_FOUND, JOB_TWIN_EXISTS
+from holdfast.catalog.core import BAD_REQUEST
+from holdfast.catalog.durable import JOB_NOT_FOUND
 from holdfast.store import Store, Tx
 from holdfast.worker.dead_filter import NEWEST, DeadFilter, Place, place_of, place_text
-from holdfast.worker.dead_moves import Act, Letter, discard, pick_one, revive, revive_free, twins_of
+from holdfast.worker.dead_moves import Act, Letter, discard, past_twins, pick_one, revive_free, revive_one
+from holdfast.worker.jobs import is_own
 from holdfast.worker.queues import wake_workers
-
-T = TypeVar("T")
 
 BATCH = 500
 """So many letters are moved in one transaction."""
-TWIN_TRIES = 5
 EVERY_ONE = DeadFilter()
 
 
@@ -48,10 +45,15 @@ class Progress:
 
 
 class DeadLetters:
-    """The dead letters of a store. Threads may share it."""
+    """The dead letters of a store, or of one tenant of it. Threads may share it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, tenant: str | None = None) -> None:
+        """
+        Args:
+            tenant: whose dead letters; those of others are not there. None is everybody's, for operators.
+        """
         self.store = store
+        self.tenant = tenant
 
     def list(self, chosen: DeadFilter = EVERY_ONE, *, count: int = 50, before: str | None = None) -> DeadPage:
         """A page, the one that died last first.
@@ -60,7 +62,7 @@ class DeadLetters:
             Failure: BAD_REQUEST when `before` is not what a page gave as `next`.
         """
         before_us, before_id = NEWEST if before is None else place_of(before)
-        wanted = {**chosen.parameters(), "before_us": before_us, "before_id": before_id}
+        wanted = {**self._own(chosen).parameters(), "before_us": before_us, "before_id": before_id}
         count = max(1, min(count, limits().page_rows_max))
         letters = self.store.atomic(lambda tx: tx.records("dead.list", count=count, **wanted), write=False)
         following = place_text(letters[-1]["failed_us"], letters[-1]["id"]) if len(letters) == count else None
@@ -69,12 +71,13 @@ class DeadLetters:
     def groups(self, chosen: DeadFilter = EVERY_ONE, *, count: int = 50) -> Sequence[dict[str, Any]]:
         """Letters that died of the same thing, the most frequent first: fingerprint, code, kind, count, first and
         last seen, and one of them as an example."""
-        wanted = {**chosen.parameters(), "most": max(1, min(count, limits().page_rows_max))}
+        wanted = {**self._own(chosen).parameters(), "most": max(1, min(count, limits().page_rows_max))}
         return self.store.atomic(lambda tx: tx.records("dead.groups", **wanted), write=False)
 
     def count(self, chosen: DeadFilter = EVERY_ONE) -> int:
         """How many there are."""
-        return self.store.atomic(lambda tx: _count(tx, chosen.parameters()), write=False)
+        wanted = self._own(chosen).parameters()
+        return self.store.atomic(lambda tx: _count(tx, wanted), write=False)
 
     def show(self, job_id: str) -> dict[str, Any]:
         """Everything about one letter.
@@ -82,7 +85,8 @@ class DeadLetters:
         Raises:
             Failure: JOB_NOT_FOUND, also when the job is not dead.
         """
-        found = self.store.atomic(lambda tx: tx.records("job.show", id=job_id), write=False)
+        asked = {"id": job_id, "tenant": self.tenant}
+        found = self.store.atomic(lambda tx: tx.records("job.show", **asked), write=False)
         if not found:
             raise JOB_NOT_FOUND(job_id=job_id)
         state = found[0]["state"]
@@ -91,7 +95,9 @@ class DeadLetters:
         return found[0]
 
     def history(self, job_id: str) -> Iterator[dict[str, Any]]:
-        """Everything that ever happened to it, in order, read page by page."""
+        """Everything that ever happened to it, in order, read page by page; nothing of what is another tenant's."""
+        if not self.store.atomic(lambda tx: is_own(tx, job_id, self.tenant), write=False):
+            return
         asked: dict[str, Any] = {"id": job_id, "after": -1, "count": limits().page_rows_max}
         while True:
             events = self.store.atomic(lambda tx: tx.records("job.history", **asked), write=False)
@@ -109,14 +115,11 @@ class DeadLetters:
         """
 
         def phase(tx: Tx) -> str:
-            letter = pick_one(tx, job_id)
-            twins = twins_of(tx, [letter])
-            if twins:
-                raise JOB_TWIN_EXISTS(job_id=job_id, twin_id=twins[job_id])
-            revive(tx, [letter], reason)
+            letter = pick_one(tx, job_id, tenant=self.tenant)
+            revive_one(tx, letter, reason)
             return letter.queue
 
-        wake_workers(self.store, [_past_twins(lambda: self.store.atomic(phase))])
+        wake_workers(self.store, [past_twins(lambda: self.store.atomic(phase))])
 
     def discard(self, job_id: str, *, reason: str | None = None) -> None:
         """Delete one; its history stays in the journal for as long as that is kept.
@@ -124,7 +127,7 @@ class DeadLetters:
         Raises:
             Failure: JOB_NOT_FOUND; JOB_NOT_DEAD when it is alive.
         """
-        self.store.atomic(lambda tx: discard(tx, [pick_one(tx, job_id)], reason))
+        self.store.atomic(lambda tx: discard(tx, [pick_one(tx, job_id, tenant=self.tenant)], reason))
 
     def revive_all(
         self,
@@ -138,7 +141,7 @@ class DeadLetters:
         Two operators may do it at once: each letter is revived once. `progress` is told after each transaction.
         After a connection was lost in the moment of a commit, `done` may fall short of what was done.
         """
-        return self.each_batch(chosen, revive_free, reason, progress)
+        return self.each_batch(chosen, self._revive_free, reason, progress)
 
     def discard_all(
         self,
@@ -151,11 +154,22 @@ class DeadLetters:
         return self.each_batch(chosen, discard, reason, progress)
 
     def each_batch(
-        self, chosen: DeadFilter, act: Act, reason: str | None, progress: Callable[[Progress], None] | None
+        self,
+        chosen: DeadFilter,
+        act: Act,
+        reason: str | None,
+        progress: Callable[[Progress], None] | None,
+        *,
+        until_us: int | None = None,
     ) -> Progress:
-        """Do something with all that match and were dead when this began, one transaction for each batch."""
-        until_us = self.store.atomic(lambda tx: tx.now_us(), write=False) + 1
-        wanted = chosen.parameters(until_us)
+        """Do something with all that match and were dead when this began, one transaction for each batch.
+
+        Args:
+            until_us: only those that died before this time; without it, before now.
+        """
+        if until_us is None:
+            until_us = self.store.atomic(lambda tx: tx.now_us(), write=False) + 1
+        wanted = self._own(chosen).parameters(until_us)
         so_far = Progress(self.store.atomic(lambda tx: _count(tx, wanted), write=False))
         place: Place | None = NEWEST
         while place is not None:
@@ -175,26 +189,25 @@ class DeadLetters:
             letters = [Letter(*row) for row in rows]
             return letters, act(tx, letters, reason) if letters else 0
 
-        letters, done = _past_twins(lambda: self.store.atomic(phase, repeatable=True))
+        letters, done = past_twins(lambda: self.store.atomic(phase, repeatable=True))
         if not letters:
             return None, 0, 0
-        if act is revive_free:
-            wake_workers(self.store, {letter.queue for letter in letters})
         return (letters[-1].failed_us, letters[-1].id), done, len(letters) - done
+
+    def _revive_free(self, tx: Tx, letters: Sequence[Letter], reason: str | None) -> int:
+        tx.after_commit.append(lambda: wake_workers(self.store, {letter.queue for letter in letters}))
+        return revive_free(tx, letters, reason)
+
+    def _own(self, chosen: DeadFilter) -> DeadFilter:
+        """The filter, narrowed to the tenant that this one may see."""
+        if self.tenant is None:
+            return chosen
+        if chosen.tenant not in {None, self.tenant}:
+            raise BAD_REQUEST("{field} is not the tenant of these dead letters.", field="tenant")
+        return replace(chosen, tenant=self.tenant)
 
 
 def _count(tx: Tx, wanted: dict[str, Any]) -> int:
     found = tx.row("dead.count", **wanted)
     assert found is not None
     return int(found[0])
-
-
-def _past_twins(attempt: Callable[[], T]) -> T:
-    """Try again when somebody enqueued a twin between the look and the move; the next look sees it."""
-    for _ in range(TWIN_TRIES - 1):
-        try:
-            return attempt()
-        except Failure as failure:
-            if failure.code != DUPLICATE_RECORD.code:
-                raise
-    return attempt()

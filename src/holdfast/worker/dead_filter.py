@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import Any
 
+from holdfast.base.formatting import us_of
 from holdfast.catalog.core import BAD_REQUEST
 
 LATEST_US = 2**63 - 1
@@ -14,8 +16,6 @@ EARLIEST_US = -(2**63)
 Place = tuple[int, str]
 """When a letter died, and its id: they are kept in this order."""
 NEWEST: Place = (LATEST_US, "")
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,8 @@ class DeadFilter:
     kind: str | None = None
     code: str | None = None
     tenant: str | None = None
+    endpoint: str | None = None
+    """Only deliveries to this webhook endpoint."""
     fingerprint: str | None = None
     text: str | None = None
     """Stands somewhere in the message or in the technical line; capitals do not matter."""
@@ -45,11 +47,33 @@ class DeadFilter:
             "kind": self.kind,
             "code": self.code,
             "tenant": self.tenant,
+            "endpoint": self.endpoint,
             "fingerprint": self.fingerprint,
             "text": self.text,
             "since_us": _us("since", self.since, EARLIEST_US),
             "until_us": min(before_us, _us("until", self.until, LATEST_US)),
         }
+
+    def words(self) -> str:
+        """As a subject in the audit: `dead: code=NETWORK_TIMEOUT queue=mail`."""
+        named = " ".join(f"{name}={value}" for name, value in self.document().items())
+        return f"dead: {named or 'all'}"
+
+    def document(self) -> dict[str, str]:
+        """What is given, as JSON can say it."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            name: value.isoformat() if isinstance(value, datetime) else value
+            for name, value in given.items()
+            if value is not None
+        }
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, str]) -> DeadFilter:
+        """The filter that `document` told."""
+        times = {name: datetime.fromisoformat(document[name]) for name in ("since", "until") if name in document}
+        texts: dict[str, Any] = {**document, **times}
+        return cls(**texts)
 
 
 def place_text(failed_us: int, job_id: str) -> str:
@@ -74,4 +98,4 @@ def _us(field: str, moment: datetime | None, otherwise: int) -> int:
         return otherwise
     if moment.tzinfo is None:
         raise BAD_REQUEST("{field} names no time zone.", field=field)
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    return us_of(moment)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from holdfast.base import bus
-from holdfast.catalog.durable import JOB_NOT_DEAD, JOB_NOT_FOUND
+from holdfast.catalog import Failure
+from holdfast.catalog.core import DUPLICATE_RECORD
+from holdfast.catalog.durable import JOB_NOT_DEAD, JOB_NOT_FOUND, JOB_TWIN_EXISTS
 from holdfast.store import Tx
 from holdfast.worker import ledger
+
+T = TypeVar("T")
+
+TWIN_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +37,18 @@ Act = Callable[[Tx, Sequence[Letter], str | None], int]
 """Does something to the letters that are held, and tells to how many."""
 
 
-def pick_one(tx: Tx, job_id: str) -> Letter:
+def pick_one(tx: Tx, job_id: str, *, tenant: str | None = None) -> Letter:
     """Hold one letter.
+
+    Args:
+        tenant: whose it has to be; None is everybody's.
 
     Raises:
         Failure: JOB_NOT_FOUND; JOB_NOT_DEAD.
     """
-    row = tx.row("dead.pick_one", id=job_id)
+    row = tx.row("dead.pick_one", id=job_id, tenant=tenant)
     if row is None:
-        outcome = tx.row("job.outcome", id=job_id)
+        outcome = tx.row("job.outcome", id=job_id, tenant=tenant)
         raise JOB_NOT_FOUND(job_id=job_id) if outcome is None else JOB_NOT_DEAD(job_id=job_id, state=outcome[0])
     return Letter(*row)
 
@@ -50,6 +60,18 @@ def twins_of(tx: Tx, letters: Sequence[Letter]) -> dict[str, str]:
         return {}
     tx.run("dead.free_keys", ids=ids)
     return dict(tx.rows("dead.twins", ids=ids))
+
+
+def revive_one(tx: Tx, letter: Letter, reason: str | None) -> None:
+    """Put a letter that is held back into its queue.
+
+    Raises:
+        Failure: JOB_TWIN_EXISTS when another job with its dedupe key does the work already.
+    """
+    twins = twins_of(tx, [letter])
+    if twins:
+        raise JOB_TWIN_EXISTS(job_id=letter.id, twin_id=twins[letter.id])
+    revive(tx, [letter], reason)
 
 
 def revive_free(tx: Tx, letters: Sequence[Letter], reason: str | None) -> int:
@@ -99,3 +121,14 @@ def _tell(verb: str, letters: Sequence[Letter], reason: str | None) -> None:
             code=one.code,
             reason=reason,
         )
+
+
+def past_twins(attempt: Callable[[], T]) -> T:
+    """Try again when somebody enqueued a twin between the look and the move; the next look sees it."""
+    for _ in range(TWIN_TRIES - 1):
+        try:
+            return attempt()
+        except Failure as failure:
+            if failure.code != DUPLICATE_RECORD.code:
+                raise
+    return attempt()

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from holdfast.base import Json, bus, limits, world
 from holdfast.catalog import current_context
 from holdfast.catalog.core import BAD_REQUEST
-from holdfast.catalog.durable import JOB_CANCELLED, JOB_NOT_FOUND
+from holdfast.catalog.durable import JOB_NOT_FOUND
 from holdfast.lifecycle import JobState
 from holdfast.store import AsyncTx, Store, Tx
 from holdfast.store.transaction import refuse_connection
-from holdfast.worker import ledger, telling
+from holdfast.worker import telling
+from holdfast.worker.cancelling import cancel_job
 from holdfast.worker.combiner import Combiner
 from holdfast.worker.enqueueing import Batch, insert
 from holdfast.worker.job import DEFAULT_QUEUE, Enqueued, JobFilter, NewJob, Options
-from holdfast.worker.joined import FIRST_SEEN, Seen
 from holdfast.worker.prepared import COLUMNS, Prepared, prepared
-from holdfast.worker.settlement import fingerprint
 from holdfast.worker.waiting import Waiting
 from holdfast.worker.wake import Notifier
 
@@ -31,10 +31,15 @@ COMBINE_MAX = 500
 
 
 class Jobs:
-    """Jobs on a store. Threads may share it."""
+    """Jobs on a store, of everybody or of one tenant. Threads may share it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, tenant: str | None = None) -> None:
+        """
+        Args:
+            tenant: whose jobs: what is enqueued is theirs, and those of others are not there. None is everybody's.
+        """
         self.store = store
+        self.tenant = tenant
         self.notifier = Notifier(store)
         self._known_queues: set[str] = set()
         self._combiner: Combiner[Prepared, str] = Combiner(self._insert, most=COMBINE_MAX)
@@ -53,7 +58,7 @@ class Jobs:
         unique_s: float | None = None,
         attempts: int | None = None,
         timeout_s: float | None = None,
-        tenant: str = "",
+        tenant: str | None = None,
         tx: Tx | None = None,
     ) -> Enqueued:
         """Ask for work to be done; it is on disk when this returns, or with the caller's transaction.
@@ -67,6 +72,7 @@ class Jobs:
             unique_s: how long the key keeps others out; None is as long as the job exists and has not failed.
             attempts: all attempts, instead of the handler's own rule.
             timeout_s: how long one attempt may take, instead of the handler's own limit.
+            tenant: whose it is; of jobs of one tenant it can only be that one.
             tx: what `store.join(connection)` returns, or `store.atomic` hands over: the job commits with it.
 
         Raises:
@@ -84,7 +90,7 @@ class Jobs:
             unique_s=unique_s,
             attempts=attempts,
             timeout_s=timeout_s,
-            tenant=tenant,
+            tenant=self._owner(tenant),
         )
         if tx is not None or dedupe_key is not None:
             return self.enqueue_many([new], tx=tx)[0]
@@ -115,6 +121,7 @@ class Jobs:
             import asyncio
 
             return await asyncio.to_thread(self.enqueue, kind, payload, **options)
+        options["tenant"] = self._owner(options.get("tenant"))
         new = NewJob(kind=kind, payload=payload, **options)
         row = prepared(new)
         if new.queue not in self._known_queues:
@@ -137,6 +144,8 @@ class Jobs:
             raise BAD_REQUEST(
                 "{count} jobs are more than one call takes; send at most {most}.", count=len(jobs), most=most
             )
+        if self.tenant is not None:
+            jobs = [replace(job, tenant=self._owner(job.tenant)) for job in jobs]
         batch = Batch(jobs)
         queues = batch.queues
         if tx is not None:
@@ -161,20 +170,26 @@ class Jobs:
         Raises:
             Failure: JOB_NOT_FOUND.
         """
-        found = self.store.atomic(lambda tx: tx.records("job.show", id=job_id), write=False)
+        asked = {"id": job_id, "tenant": self.tenant}
+        found = self.store.atomic(lambda tx: tx.records("job.show", **asked), write=False)
         if not found:
             raise JOB_NOT_FOUND(job_id=job_id)
         return found[0]
 
     def history(self, job_id: str, *, after: int = -1) -> list[dict[str, Any]]:
-        """What happened to a job, in order; a page at a time.
+        """What happened to a job, in order; a page at a time. Of what is another tenant's, nothing.
 
         Args:
             job_id: the job.
             after: the largest `id` of the page before.
         """
         count = limits().page_rows_max
-        return self.store.atomic(lambda tx: tx.records("job.history", id=job_id, after=after, count=count), write=False)
+
+        def phase(tx: Tx) -> list[dict[str, Any]]:
+            own = is_own(tx, job_id, self.tenant)
+            return tx.records("job.history", id=job_id, after=after, count=count) if own else []
+
+        return self.store.atomic(phase, write=False)
 
     def list(self, *, count: int = 50, before: str | None = None, **filters: Unpack[JobFilter]) -> list[dict[str, Any]]:
         """Jobs, newest first.
@@ -186,10 +201,13 @@ class Jobs:
 
         Raises:
             TypeError: there is no such filter; it names those that there are.
+            Failure: BAD_REQUEST when these are the jobs of another tenant than the filter names.
         """
         known = JobFilter.__annotations__
         for name in filters.keys() - known:
             raise TypeError(f"{name!r} is no filter; there are {', '.join(known)}")
+        if self.tenant is not None:
+            filters["tenant"] = self._owner(filters.get("tenant"))
         chosen = {name: filters.get(name) for name in known}
         count = min(count, limits().page_rows_max)
         return self.store.atomic(lambda tx: tx.records("job.list", count=count, before=before, **chosen), write=False)
@@ -228,33 +246,7 @@ class Jobs:
         Raises:
             Failure: JOB_NOT_FOUND.
         """
-
-        def phase(tx: Tx) -> bool:
-            failure = JOB_CANCELLED()
-            kind = tx.row("job.kind", id=job_id)
-            stopped = tx.row(
-                "job.cancel_queued",
-                id=job_id,
-                code=failure.code,
-                message=failure.message,
-                technical="cancelled while it was queued",
-                fingerprint=fingerprint(failure.code, kind[0] if kind else "", "cancelled"),
-            )
-            verb = "cancelled"
-            if stopped is None:
-                stopped, verb = tx.row("job.ask_cancel", id=job_id), "cancel_asked"
-            if stopped is None:
-                if tx.row("job.outcome", id=job_id) is None:
-                    raise JOB_NOT_FOUND(job_id=job_id)
-                return False
-            ledger.journal(tx, "", [ledger.event(job_id, verb, stopped[1], stopped[2], stopped[3], failure.code)])
-            if verb == "cancelled" and bus.listeners:
-                # Of one that runs, the worker tells when it has stopped.
-                shown = tx.records("job.show", id=job_id)[0]
-                tx.after_commit.append(lambda: _tell_cancelled(shown))
-            return True
-
-        return self.store.atomic(phase)
+        return self.store.atomic(lambda tx: cancel_job(tx, job_id, tenant=self.tenant)) is not None
 
     def close(self) -> None:
         """Send the last wake-ups."""
@@ -264,7 +256,7 @@ class Jobs:
         """The result of a job that is complete; None while it is neither that nor failed."""
         import json
 
-        found = self.store.atomic(lambda tx: tx.row("job.outcome", id=job_id), write=False)
+        found = self.store.atomic(lambda tx: tx.row("job.outcome", id=job_id, tenant=self.tenant), write=False)
         if found is None:
             raise JOB_NOT_FOUND(job_id=job_id)
         state, result = found[:2]
@@ -311,6 +303,16 @@ class Jobs:
             new = [(one.id, job) for one, job in zip(made, jobs, strict=True) if one.created]
             telling.enqueued(new, trace)
 
+    def _owner(self, tenant: str | None) -> str:
+        """Whose a job is that is said to be this tenant's.
+
+        Raises:
+            Failure: BAD_REQUEST when these are the jobs of another one.
+        """
+        if self.tenant is None or tenant in {None, "", self.tenant}:
+            return tenant or self.tenant or ""
+        raise BAD_REQUEST("{field} is not the tenant of these jobs.", field="tenant")
+
     def _register(self, queue: str) -> None:
         """Let operators see the queue; once for each process."""
         if queue not in self._known_queues:
@@ -318,20 +320,6 @@ class Jobs:
             self._known_queues.add(queue)
 
 
-def _tell_cancelled(job: dict[str, Any]) -> None:
-    known = {name: job[name] for name in ("id", "tenant", "queue", "kind", "trace")}
-    if job["token"] == FIRST_SEEN:
-        telling.seen([Seen(**known, delay_us=None)])
-    bus.tell(
-        "job.cancelled",
-        **known,
-        attempt=job["attempt_count"],
-        worker="",
-        code=job["error_code"],
-        message=job["error_message"],
-        technical=job["error_technical"],
-        reason=None,
-        upstream_status=None,
-        duration_us=None,
-        delay_us=None,
-    )
+def is_own(tx: Tx, job_id: str, tenant: str | None) -> bool:
+    """Whether the tenant may see this job; None may see all, also what is gone."""
+    return tenant is None or tx.row("job.outcome", id=job_id, tenant=tenant) is not None

@@ -99,27 +99,11 @@ class Queues:
         Raises:
             Failure: BAD_REQUEST names the field.
         """
-        check_name("name", name)
-        check_name("reason", reason, most=limits().message_chars_max)
-
-        def phase(tx: Tx) -> None:
-            tx.run("queue.pause", name=name, reason=reason)
-            tx.run("queue.note", subject=SUBJECT + name, verb="paused", queue=name, reason=reason)
-            tx.after_commit.append(lambda: bus.tell("queue.paused", queue=name, reason=reason))
-
-        self.store.atomic(phase)
+        self.store.atomic(lambda tx: pause_queue(tx, name, reason))
 
     def resume(self, name: str) -> bool:
         """Let jobs be claimed again; False when the queue was not paused."""
-
-        def phase(tx: Tx) -> bool:
-            if tx.row("queue.resume", name=name) is None:
-                return False
-            tx.run("queue.note", subject=SUBJECT + name, verb="resumed", queue=name, reason=None)
-            tx.after_commit.append(lambda: bus.tell("queue.resumed", queue=name, reason=None))
-            return True
-
-        resumed = self.store.atomic(phase)
+        resumed = self.store.atomic(lambda tx: resume_queue(tx, name, None))
         if resumed:
             wake_workers(self.store, [name])
         return resumed
@@ -138,6 +122,33 @@ class Queues:
     def breakers(self) -> Sequence[BreakerStatus]:
         """Every breaker that has ever moved, of queues and of targets, by name."""
         return list(self.store.atomic(_breakers, write=False).values())
+
+
+def pause_queue(tx: Tx, name: str, reason: str) -> None:
+    """Let no job of the queue be claimed.
+
+    Raises:
+        Failure: BAD_REQUEST names the field.
+    """
+    check_name("name", name)
+    check_name("reason", reason, most=limits().message_chars_max)
+    tx.run("queue.pause", name=name, reason=reason)
+    tx.run("queue.note", subject=SUBJECT + name, verb="paused", queue=name, reason=reason)
+    tx.after_commit.append(lambda: bus.tell("queue.paused", queue=name, reason=reason))
+
+
+def resume_queue(tx: Tx, name: str, reason: str | None) -> bool:
+    """Let jobs of the queue be claimed again; False when it was not paused. The caller wakes the workers."""
+    if tx.row("queue.resume", name=name) is None:
+        return False
+    tx.run("queue.note", subject=SUBJECT + name, verb="resumed", queue=name, reason=reason)
+    tx.after_commit.append(lambda: bus.tell("queue.resumed", queue=name, reason=reason))
+    return True
+
+
+def is_known(tx: Tx, name: str) -> bool:
+    """Whether there is a queue of this name, or a breaker that queues share."""
+    return tx.row("queue.known", name=name) is not None
 
 
 def wake_workers(store: Store, queues: Iterable[str]) -> None:

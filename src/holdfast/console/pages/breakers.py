@@ -30,7 +30,7 @@ def page(desk: Desk, visit: Visit) -> Page:
 
     def read(tx: Tx) -> tuple[int, list[list[dict[str, Any]]]]:
         return tx.now_us(), [
-            tx.records("console.last_events", subject=SUBJECT + one.name, count=EVENTS_SHOWN) for one in shown
+            tx.records("job.last_events", subject=SUBJECT + one.name, count=EVENTS_SHOWN) for one in shown
         ]
 
     now_us, histories = desk.store.atomic(read, write=False)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from holdfast.base import redacted_text
 from holdfast.base.formatting import count, plural
 from holdfast.console.charts import sparkline
-from holdfast.console.filters import Filter, filter_form, filter_of
-from holdfast.console.graves import WALK_ROWS_MAX, Graves, Group, graves
+from holdfast.console.filters import filter_form, filter_of
 from holdfast.console.listing import read_place
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.pages.dead_work import FILTERS
 from holdfast.console.parts import Column, code_link, link, moment, notice, pager, table
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element, joined
+from holdfast.operate.dead_groups import WALK_ROWS_MAX, Group, Groups, latest_groups
 from holdfast.store import Tx
 from holdfast.worker.dead_filter import LATEST_US
 
@@ -37,12 +35,11 @@ def page(desk: Desk, visit: Visit) -> Page:
     before = visit.get("before")
     place = NEWEST if before is None else read_place(before, NEWEST)
 
-    def read(tx: Tx) -> tuple[int, Filter, Graves]:
+    def read(tx: Tx) -> tuple[int, Groups]:
         now_us = tx.now_us()
-        wanted = filter_of(visit, now_us)
-        return now_us, wanted, graves(tx, replace(wanted, state=None), place)
+        return now_us, latest_groups(tx, filter_of(visit, now_us).dead(), place)
 
-    now_us, _, found = desk.store.atomic(read, write=False)
+    now_us, found = desk.store.atomic(read, write=False)
     partly = found.next is not None or before is not None
     rows = [_row(visit, group, now_us, partly=partly) for group in found.groups]
     shown = table(COLUMNS, rows, caption="Groups of dead letters", empty="No dead letter matches.")

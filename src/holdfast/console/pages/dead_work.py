@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
-from holdfast.base.formatting import SECOND_US, count, plural
-from holdfast.catalog.core import BAD_REQUEST, NOT_FOUND
+from holdfast.base.formatting import count, plural
+from holdfast.catalog.core import BAD_REQUEST
 from holdfast.console.charts.canvas import WIDTH, box, canvas
-from holdfast.console.filters import Filter, filter_of
-from holdfast.console.graves import COUNT_MAX, count_dead
+from holdfast.console.filters import filter_of
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import act, badge, facts, field, hidden, link, moment, notice, panel
-from holdfast.console.receivers import count_unreceivable
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element
+from holdfast.operate.audit import REFUSED
+from holdfast.operate.audit_log import INTERRUPTED, Entry, entry
+from holdfast.operate.bulk import Verb
+from holdfast.operate.dead_groups import COUNT_MAX, count_blocked, count_dead
 from holdfast.store import Tx
+from holdfast.worker import DeadFilter
 
-SILENT_S = 60.0
-"""Work that has not moved for so long is taken to be interrupted."""
-FILTERS = ("fingerprint", "code", "queue", "kind", "tenant", "text", "since", "until")
+FILTERS = ("fingerprint", "code", "queue", "kind", "tenant", "endpoint", "text", "since", "until")
 _DOES = {
     "revive": "They go back to their queues and all their attempts start anew.",
     "discard": "They are deleted. Their history stays for as long as the journal is kept.",
 }
-_PAST = {"revive": "revived", "discard": "discarded"}
 
 
 def ask(desk: Desk, visit: Visit, verb: str) -> Page:
@@ -34,9 +31,9 @@ def ask(desk: Desk, visit: Visit, verb: str) -> Page:
         Failure: BAD_REQUEST names the field of the filter that cannot be read.
     """
 
-    def read(tx: Tx) -> tuple[Filter, int, bool, int]:
-        wanted = replace(filter_of(visit, tx.now_us()), state=None)
-        return wanted, *count_dead(tx, wanted), count_unreceivable(tx, wanted) if verb == "revive" else 0
+    def read(tx: Tx) -> tuple[DeadFilter, int, bool, int]:
+        wanted = filter_of(visit, tx.now_us()).dead()
+        return wanted, *count_dead(tx, wanted), count_blocked(tx, wanted) if verb == Verb.REVIVE else 0
 
     wanted, counted, more, left = desk.store.atomic(read, write=False)
     title = f"{verb.capitalize()} dead letters"
@@ -59,40 +56,35 @@ def ask(desk: Desk, visit: Visit, verb: str) -> Page:
     return Page(title, [element("h1", title), asked, back], "dead")
 
 
-def follow(desk: Desk, visit: Visit, deed_id: str) -> Page:
+def follow(desk: Desk, visit: Visit, action_id: str) -> Page:
     """How far the work has come.
 
     Raises:
-        Failure: NOT_FOUND.
+        Failure: ACTION_NOT_FOUND; BAD_REQUEST for an action on one thing.
     """
-
-    def read(tx: Tx) -> tuple[int, list[dict[str, Any]]]:
-        return tx.now_us(), tx.records("console.deed", id=deed_id)
-
-    now_us, found = desk.store.atomic(read, write=False)
-    if not found:
-        raise NOT_FOUND("There is no such work.", id=deed_id[:64])
-    deed = found[0]
-    if deed["verb"] not in _PAST:
-        raise BAD_REQUEST("This was no work on many dead letters.")
-    title = f"{deed['verb'].capitalize()} dead letters"
+    now_us, found = desk.store.atomic(lambda tx: (tx.now_us(), entry(tx, action_id)), write=False)
+    if found.work is None:
+        raise BAD_REQUEST("This was not work on many dead letters.")
+    title = f"{found.verb.capitalize()} dead letters"
     parts: list[Part] = [
         element("h1", title),
-        Live("work", _progress(deed, now_us)),
+        Live("work", _progress(found, now_us)),
+        _again(visit, found),
         element("p", link(visit.to("dead"), "Dead letters"), " · ", link(visit.to("audit"), "Audit")),
     ]
     return Page(title, parts, "dead")
 
 
-def state_of(deed: dict[str, Any], now_us: int) -> str:
-    """As the row says; what has long not moved was interrupted."""
-    silent = now_us - deed["touched_us"] > SILENT_S * SECOND_US
-    return "interrupted" if deed["state"] == "running" and silent else str(deed["state"])
+def _again(visit: Visit, found: Entry) -> Markup:
+    """The way to do the rest of what stopped early."""
+    if found.state not in {INTERRUPTED, REFUSED}:
+        return Markup()
+    return element("div", act(visit, visit.to("dead", "resume"), "Resume", hidden("id", found.id)), class_="actions")
 
 
-def _progress(deed: dict[str, Any], now_us: int) -> Markup:
-    state = state_of(deed, now_us)
-    handled, total = deed["done"] + deed["refused"], deed["total"]
+def _progress(found: Entry, now_us: int) -> Markup:
+    state = found.state
+    handled, total = found.done + found.refused, found.total
     share = 1.0 if state == "done" else min(handled / total, 1.0) if total else 0.0
     bar = canvas(
         box(0, 0, WIDTH, 10, "base"),
@@ -102,34 +94,34 @@ def _progress(deed: dict[str, Any], now_us: int) -> Markup:
         height=10,
     )
     of_all = f" of {count(total)}" if total is not None else ""
-    words = f"{plural(deed['done'], 'dead letter')} {_PAST[deed['verb']]}{of_all}"
+    words = f"{plural(found.done, 'dead letter')} {Verb(found.verb).past}{of_all}"
     notes = []
-    if deed["refused"]:
-        why = "newer jobs with their keys do the work, or their endpoint is disabled"
-        told = f" ({deed['result']})" if state == "done" and deed["result"] != "done" else ""
-        notes.append(notice(f"Left {count(deed['refused'])} as they were: {why}{told}."))
-    if state in {"interrupted", "refused"}:
-        notes.append(notice(f"It stopped early: {deed['result'] or state}. Doing it again does the rest.", tone="bad"))
+    if found.refused:
+        why = "newer jobs with their keys do the work, or their endpoint is disabled or removed"
+        told = f" ({found.result})" if state == "done" and found.result != "done" else ""
+        notes.append(notice(f"Left {count(found.refused)} as they were: {why}{told}."))
+    if state in {INTERRUPTED, REFUSED}:
+        notes.append(notice(f"It stopped early: {found.result or state}. Resuming does the rest.", tone="bad"))
     return panel(
         words,
         bar,
         *notes,
         facts(
             [
-                ("State", badge(state, "bad" if state == "interrupted" else None)),
-                ("What", deed["subject"]),
-                ("By", deed["who"]),
-                ("Why", deed["reason"] or ""),
-                ("Begun", moment(deed["at_us"], now_us)),
-                ("Last moved", moment(deed["touched_us"], now_us)),
+                ("State", badge(state, "bad" if state == INTERRUPTED else None)),
+                ("What", found.subject),
+                ("By", found.actor),
+                ("Why", found.reason or ""),
+                ("Begun", moment(found.at_us, now_us)),
+                ("Last moved", moment(found.touched_us, now_us)),
             ]
         ),
     )
 
 
 def _left(many: int) -> str:
-    return f"{count(many, most=COUNT_MAX)} will be left as they are: their endpoint is disabled."
+    return f"{count(many, most=COUNT_MAX)} will be left as they are: their endpoint is disabled or removed."
 
 
-def _filter_words(wanted: Filter) -> list[tuple[str, str]]:
+def _filter_words(wanted: DeadFilter) -> list[tuple[str, str]]:
     return [("Which", wanted.words().removeprefix("dead: "))]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from holdfast.base import redacted_json, redacted_text
 from holdfast.base.formatting import span_us
-from holdfast.catalog.durable import JOB_NOT_FOUND
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import act, aside, badge, code_link, facts, field, link, moment, notice, panel
 from holdfast.console.timeline import timeline
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element, joined
-from holdfast.store import Tx
+from holdfast.operate.jobs import view
 
 TEXT_CHARS_MAX = 2_000
 EVENTS_MAX = 200
@@ -26,28 +26,15 @@ def page(desk: Desk, visit: Visit, job_id: str) -> Page:
         Failure: JOB_NOT_FOUND, unless its history is still there.
     """
 
-    def read(tx: Tx) -> tuple[int, list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
-        events = tx.records("console.last_events", subject=job_id, count=EVENTS_MAX + 1)
-        return (
-            tx.now_us(),
-            tx.records("job.show", id=job_id),
-            events[::-1],
-            tx.records("console.delivery_of", job_id=job_id),
-        )
-
-    now_us, found, events, deliveries = desk.store.atomic(read, write=False)
-    if not found and not events:
-        raise JOB_NOT_FOUND(job_id=job_id)
-    delivery = deliveries[0] if deliveries else None
-    left_out = len(events) > EVENTS_MAX
-    history = _history(visit, events[-EVENTS_MAX:], now_us, left_out=left_out)
+    found = desk.store.atomic(lambda tx: view(tx, job_id, events_max=EVENTS_MAX), write=False)
+    now_us, job, delivery = found.now_us, found.job, found.delivery
+    history = _history(visit, found.events, now_us, left_out=found.left_out)
     title = "Delivery" if delivery else "Job"
     head = element("h1", f"{title} ", element("code", job_id, class_="id"))
     section = "deliveries" if delivery else "jobs"
-    if not found:
+    if job is None:
         gone = notice("It is no longer there: finished and pruned, or discarded. Its history is.")
         return Page(f"{title} {job_id}", [head, gone, history], section)
-    job = found[0]
     parts: list[Part] = [
         head,
         Live("job", panel(str(job["kind"]), _facts(visit, job, now_us))),
@@ -60,7 +47,7 @@ def page(desk: Desk, visit: Visit, job_id: str) -> Page:
     return Page(f"{title} {job_id}", parts, section)
 
 
-def _history(visit: Visit, events: list[dict[str, Any]], now_us: int, *, left_out: bool) -> Live:
+def _history(visit: Visit, events: Sequence[dict[str, Any]], now_us: int, *, left_out: bool) -> Live:
     earlier = [notice(f"Only the last {EVENTS_MAX} events are shown.")] if left_out else []
     return Live("history", panel("What happened", *earlier, timeline(visit, events, now_us)))
 

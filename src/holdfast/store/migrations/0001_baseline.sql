@@ -380,7 +380,10 @@ CREATE INDEX holdfast_switch_primary ON holdfast_switch (primary_link);
 CREATE TABLE holdfast_audit (
   id TEXT /* postgresql: COLLATE "C" */ PRIMARY KEY,
   at_us BIGINT NOT NULL,
-  who TEXT NOT NULL,
+  -- The door (console, command, api), who by the name that the door knows, and from where.
+  actor_kind TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  address TEXT NOT NULL DEFAULT '',
   verb TEXT NOT NULL,
   subject TEXT NOT NULL,
   reason TEXT,
@@ -391,5 +394,8 @@ CREATE TABLE holdfast_audit (
   done BIGINT NOT NULL DEFAULT 0,
   refused BIGINT NOT NULL DEFAULT 0,
   touched_us BIGINT NOT NULL,
+  -- Of work on many: what another process needs to go on with it, as JSON.
+  work TEXT,
+  CONSTRAINT holdfast_audit_actor_kind CHECK (actor_kind IN ('console', 'command', 'api')),
   CONSTRAINT holdfast_audit_state CHECK (state IN ('running', 'done', 'refused'))
 );

@@ -67,3 +67,14 @@ UPDATE holdfast_breaker
        generation = generation + 1
  WHERE name = :name AND state = 'half_open' AND generation = :generation
 RETURNING name;
+
+-- name: mode
+SELECT state, mode FROM holdfast_breaker WHERE name = :name /* postgresql: FOR UPDATE */;
+
+-- name: recover_by_hand
+-- By hand, from whichever state it stands in.
+UPDATE holdfast_breaker
+   SET state = 'closed', reason = NULL, opened_us = NULL, until_us = NULL, probes_left = 0, probes_good = 0,
+       generation = generation + 1
+ WHERE name = :name AND state <> 'closed'
+RETURNING name;

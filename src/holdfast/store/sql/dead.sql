@@ -10,6 +10,8 @@ SELECT id, tenant, queue, kind, attempt_count, manual_retry_count, error_code, e
    AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
    AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
    AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
+   AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
+        SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))
    AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
         lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0)
  ORDER BY failed_us DESC, id DESC LIMIT :count;
@@ -21,6 +23,8 @@ SELECT count(*)
    AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
    AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
    AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
+   AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
+        SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))
    AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
         lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0);
 
@@ -35,6 +39,8 @@ SELECT alike.fingerprint, job.error_code AS code, job.kind, alike.count, alike.f
        AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
        AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
        AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
+       AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
+            SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))
        AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
             lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0)
      GROUP BY fingerprint ORDER BY count(*) DESC, max(failed_us) DESC LIMIT :most
@@ -51,6 +57,8 @@ SELECT id, tenant, queue, kind, dedupe_key, unique_until_us <= {now_us}, attempt
    AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
    AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
    AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
+   AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
+        SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))
    AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
         lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0)
  ORDER BY failed_us DESC, id DESC LIMIT :count
@@ -58,7 +66,8 @@ SELECT id, tenant, queue, kind, dedupe_key, unique_until_us <= {now_us}, attempt
 
 -- name: pick_one
 SELECT id, tenant, queue, kind, dedupe_key, unique_until_us <= {now_us}, attempt_count, error_code, failed_us
-  FROM holdfast_job WHERE id = :id AND state = 'failed' /* postgresql: FOR UPDATE */;
+  FROM holdfast_job WHERE id = :id AND state = 'failed'
+   AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant) /* postgresql: FOR UPDATE */;
 
 -- name: free_keys
 -- A twin whose window is over no longer keeps others out.
@@ -87,3 +96,79 @@ RETURNING id;
 
 -- name: discard
 DELETE FROM holdfast_job WHERE id {among: ids} AND state || '' = 'failed' RETURNING id;
+
+-- name: walk_end
+SELECT failed_us, id FROM holdfast_job
+ WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
+   AND (failed_us, id) < (:before_us, :before_id)
+ ORDER BY failed_us DESC, id DESC LIMIT 1 OFFSET :scan;
+
+-- name: walk
+-- How many died of each thing in each slice of time, of those between two places in the order of death.
+SELECT fingerprint, (failed_us - :slice_from_us) / :slice_us AS slice, count(*) AS count, min(failed_us) AS first_us,
+       max(failed_us) AS last_us, max(id) AS example_id
+  FROM holdfast_job
+ WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
+   AND (failed_us, id) < (:before_us, :before_id) AND (failed_us, id) >= (:end_us, :end_id)
+   AND (CAST(:queue AS TEXT) IS NULL OR queue || '' = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
+   AND (CAST(:code AS TEXT) IS NULL OR error_code = :code)
+   AND (CAST(:tenant AS TEXT) IS NULL OR tenant || '' = :tenant)
+   AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint || '' = :fingerprint)
+   AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
+        SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))
+   AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
+        lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0)
+ GROUP BY fingerprint, (failed_us - :slice_from_us) / :slice_us;
+
+-- name: examples
+SELECT id, error_code, kind, queue, error_message, error_technical FROM holdfast_job WHERE id {among: ids};
+
+-- name: first_seen
+-- When each group was first seen: one look into the index for each, however many letters it has.
+SELECT asked.fingerprint,
+       (SELECT min(failed_us) FROM holdfast_job WHERE state = 'failed' AND fingerprint = asked.fingerprint) AS first_us
+  FROM /* postgresql: unnest(:fingerprints::text[]) AS asked(fingerprint) */
+       /* sqlite: (SELECT value AS fingerprint FROM json_each(:fingerprints)) AS asked */
+ WHERE asked.fingerprint {among: fingerprints};
+
+-- name: bounded_count
+-- Bounded: more than `most` are counted no further.
+SELECT count(*) FROM (
+  SELECT 1 FROM holdfast_job
+   WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
+     AND (failed_us, id) >= (:end_us, :end_id)
+     AND (CAST(:queue AS TEXT) IS NULL OR queue || '' = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
+     AND (CAST(:code AS TEXT) IS NULL OR error_code = :code)
+     AND (CAST(:tenant AS TEXT) IS NULL OR tenant || '' = :tenant)
+     AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint || '' = :fingerprint)
+     AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
+          SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))
+     AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
+          lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0)
+   ORDER BY failed_us DESC, id DESC LIMIT :most) AS found;
+
+-- name: alike_count
+SELECT count(*) FROM (
+  SELECT 1 FROM holdfast_job WHERE state = 'failed' AND fingerprint = :fingerprint ORDER BY failed_us DESC LIMIT :most) AS found;
+
+-- name: any_delivery
+SELECT 1 FROM holdfast_webhook_delivery LIMIT 1;
+
+-- name: blocked_count
+-- As `dead_count`, of deliveries whose endpoint is disabled or removed.
+SELECT count(*) FROM (
+  SELECT 1 FROM holdfast_job AS job
+   WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
+     AND (failed_us, id) >= (:end_us, :end_id)
+     AND EXISTS (SELECT 1 FROM holdfast_webhook_delivery AS sent
+                   LEFT JOIN holdfast_webhook_endpoint AS endpoint ON endpoint.id = sent.endpoint_id
+                  WHERE sent.job_id = job.id AND (endpoint.id IS NULL OR endpoint.disabled_us IS NOT NULL))
+     AND (CAST(:queue AS TEXT) IS NULL OR queue || '' = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
+     AND (CAST(:code AS TEXT) IS NULL OR error_code = :code)
+     AND (CAST(:tenant AS TEXT) IS NULL OR tenant || '' = :tenant)
+     AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint || '' = :fingerprint)
+     AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
+          SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))
+     AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
+          lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0)
+   ORDER BY failed_us DESC, id DESC LIMIT :most) AS found;

@@ -150,6 +150,21 @@ SELECT webhook_delivery.job_id, webhook_delivery.endpoint_id, webhook_event.id, 
   FROM holdfast_webhook_delivery AS webhook_delivery JOIN holdfast_webhook_event AS webhook_event ON webhook_event.id = webhook_delivery.event_id
  WHERE webhook_delivery.job_id {among: ids};
 
+-- name: of_job
+SELECT webhook_delivery.event_id, webhook_delivery.endpoint_id, webhook_event.type, webhook_event.body,
+       webhook_event.created_us, webhook_endpoint.url, webhook_endpoint.disabled_reason, webhook_endpoint.delays_s
+  FROM holdfast_webhook_delivery AS webhook_delivery
+  LEFT JOIN holdfast_webhook_event AS webhook_event ON webhook_event.id = webhook_delivery.event_id
+  LEFT JOIN holdfast_webhook_endpoint AS webhook_endpoint ON webhook_endpoint.id = webhook_delivery.endpoint_id
+ WHERE webhook_delivery.job_id = :job_id;
+
+-- name: blocked
+-- Which of these jobs are deliveries that no endpoint would receive: it is disabled, or was removed.
+SELECT delivery.job_id, delivery.endpoint_id, endpoint.id IS NULL AS removed, endpoint.disabled_reason
+  FROM holdfast_webhook_delivery AS delivery
+  LEFT JOIN holdfast_webhook_endpoint AS endpoint ON endpoint.id = delivery.endpoint_id
+ WHERE delivery.job_id {among: ids} AND (endpoint.id IS NULL OR endpoint.disabled_us IS NOT NULL);
+
 -- name: old_events
 SELECT id FROM holdfast_webhook_event AS webhook_event WHERE created_us < {now_us} - :older_us
    AND NOT EXISTS (SELECT 1 FROM holdfast_webhook_delivery AS webhook_delivery JOIN holdfast_job AS job ON job.id = webhook_delivery.job_id

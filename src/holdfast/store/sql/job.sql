@@ -210,11 +210,13 @@ UPDATE holdfast_job
    SET state = 'failed', token = token + 1, failed_us = {now_us}, unique_key = NULL, cancel_us = NULL,
        error_code = :code, error_message = :message, error_technical = :technical, fingerprint = :fingerprint
  WHERE id = :id AND state = 'queued'
+   AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
 RETURNING id, queue, kind, attempt_count;
 
 -- name: ask_cancel
 -- The worker that holds the job sees this at its next heartbeat.
 UPDATE holdfast_job SET cancel_us = COALESCE(cancel_us, {now_us}) WHERE id = :id AND state = 'processing'
+   AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
 RETURNING id, queue, kind, attempt_count;
 
 -- name: cancels
@@ -226,13 +228,26 @@ SELECT id, tenant, queue, kind, state, lane, priority, due_us, payload, dedupe_k
        error_code, error_message, error_technical, fingerprint, created_us, started_us, last_attempt_us, finished_us,
        failed_us,
        (SELECT lease_until_us FROM holdfast_worker AS worker WHERE worker.id = job.lease_owner) AS lease_until_us
-  FROM holdfast_job AS job WHERE id = :id;
+  FROM holdfast_job AS job WHERE id = :id
+   AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant);
 
 -- name: kind
 SELECT kind FROM holdfast_job WHERE id = :id;
 
 -- name: outcome
-SELECT state, result, error_code, error_message FROM holdfast_job WHERE id = :id;
+SELECT state, result, error_code, error_message FROM holdfast_job WHERE id = :id
+   AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant);
+
+-- name: last_events
+-- The end of a history, the last first.
+SELECT id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason FROM (
+  SELECT position AS id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason
+    FROM holdfast_job_event WHERE subject = :subject ORDER BY position DESC LIMIT :count
+) AS page ORDER BY at_us DESC, id DESC;
+
+-- name: beginning
+-- The jobs whose ids begin like this, the newest first.
+SELECT id FROM holdfast_job WHERE id >= :beginning AND id < :beginning || '~' ORDER BY id DESC LIMIT :count;
 
 -- name: history
 -- A page by position, told by time: what was written while an attempt went on comes after its claim.

@@ -47,3 +47,8 @@ SELECT queues FROM holdfast_worker WHERE lease_until_us > {now_us} LIMIT :most;
 
 -- name: breakers
 SELECT name, state, mode, reason, opened_us, until_us FROM holdfast_breaker ORDER BY (state = 'closed'), name LIMIT :most;
+
+-- name: known
+SELECT 1 WHERE EXISTS (SELECT 1 FROM holdfast_queue WHERE name = :name)
+            OR EXISTS (SELECT 1 FROM holdfast_breaker WHERE name = :name)
+            OR EXISTS (SELECT 1 FROM holdfast_job WHERE state = 'queued' AND queue = :name);

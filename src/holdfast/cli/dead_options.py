@@ -16,6 +16,7 @@ Queue = Annotated[str | None, typer.Option(help="Only of this queue.")]
 Kind = Annotated[str | None, typer.Option(help="Only of this kind.")]
 Code = Annotated[str | None, typer.Option(help="Only died of this code.")]
 Tenant = Annotated[str | None, typer.Option(help="Only of this tenant.")]
+Endpoint = Annotated[str | None, typer.Option(help="Only deliveries to this webhook endpoint.")]
 Fingerprint = Annotated[str | None, typer.Option(help="Only of this group.")]
 Text = Annotated[str | None, typer.Option(help="Only with this somewhere in the message.")]
 Since = Annotated[str | None, typer.Option(metavar="WHEN", help="Died then or later: 30m, 2h, an ISO time.")]
@@ -27,6 +28,7 @@ def chosen(
     kind: str | None,
     code: str | None,
     tenant: str | None,
+    endpoint: str | None,
     fingerprint: str | None,
     text: str | None,
     since: str | None,
@@ -38,14 +40,16 @@ def chosen(
         kind=kind,
         code=code,
         tenant=tenant,
+        endpoint=endpoint,
         fingerprint=fingerprint,
         text=text,
-        since=_moment("since", since),
-        until=_moment("until", until),
+        since=moment_option("since", since),
+        until=moment_option("until", until),
     )
 
 
-def _moment(option: str, text: str | None) -> datetime | None:
+def moment_option(option: str, text: str | None) -> datetime | None:
+    """The moment that an option names; one that cannot be read is refused."""
     try:
         return None if text is None else read_moment(text, now_us(), local=True)
     except ValueError as invalid:

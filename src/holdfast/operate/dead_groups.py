@@ -7,18 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.base import encode
-from holdfast.console.filters import Filter
-from holdfast.console.listing import death_filter, death_span
 from holdfast.store import Row, Tx
-from holdfast.worker.dead_filter import EARLIEST_US, LATEST_US
+from holdfast.worker.dead_filter import EARLIEST_US, LATEST_US, DeadFilter
 
 WALK_ROWS_MAX = 10_000
-"""So many dead letters one page looks at."""
+"""The number of dead letters that one page looks at."""
 COUNT_MAX = 10_000
-"""Counted so far; more are at least so many."""
+"""Counting stops here."""
 COUNT_WALK_MAX = 50_000
 GLANCE_ROWS_MAX = 2_000
-"""So many the overview looks at."""
+"""The number that the overview looks at."""
 SLICES = 24
 SLICE_US = 3_600 * 1_000_000
 GROUPS_SHOWN_MAX = 100
@@ -43,11 +41,11 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Graves:
+class Groups:
     """The groups of one walk."""
 
     groups: Sequence[Group]
-    """Those that died last, so many as are shown."""
+    """The most recent ones, up to the page size."""
     group_count: int
     letter_count: int
     """Of all groups, also those that are not shown."""
@@ -55,17 +53,17 @@ class Graves:
     """Where the next walk begins; None when all have been walked."""
 
 
-def graves(tx: Tx, wanted: Filter, place: Sequence[Any]) -> Graves:
+def latest_groups(tx: Tx, wanted: DeadFilter, place: Sequence[Any]) -> Groups:
     """The groups among the next letters, the one that died last first."""
     groups, end = _walk(tx, wanted, place, WALK_ROWS_MAX)
     latest = sorted(groups, key=lambda group: group.last_us, reverse=True)[:GROUPS_SHOWN_MAX]
     _describe(tx, latest)
     _date(tx, latest)
     letters = sum(group.count for group in groups)
-    return Graves(latest, len(groups), letters, None if end is None else encode(list(end)))
+    return Groups(latest, len(groups), letters, None if end is None else encode(list(end)))
 
 
-def most_frequent(tx: Tx, wanted: Filter, count: int) -> Sequence[Group]:
+def most_frequent(tx: Tx, wanted: DeadFilter, count: int) -> Sequence[Group]:
     """The largest groups among the last letters."""
     groups, _ = _walk(tx, wanted, (LATEST_US, ""), GLANCE_ROWS_MAX)
     largest = sorted(groups, key=lambda group: group.count, reverse=True)[:count]
@@ -73,15 +71,14 @@ def most_frequent(tx: Tx, wanted: Filter, count: int) -> Sequence[Group]:
     return largest
 
 
-def _walk(tx: Tx, wanted: Filter, place: Sequence[Any], rows_max: int) -> tuple[list[Group], Row | None]:
+def _walk(tx: Tx, wanted: DeadFilter, place: Sequence[Any], rows_max: int) -> tuple[list[Group], Row | None]:
     """The groups among so many letters from a place on, and where the walk ended; None when there are fewer."""
     now_us = tx.now_us()
     before = {"before_us": place[0], "before_id": place[1]}
-    end: Row | None = tx.row("console.failed_end", **death_span(wanted), **before, scan=rows_max)
+    end: Row | None = tx.row("dead.walk_end", **_span(wanted), **before, scan=rows_max)
     rows = tx.rows(
-        "console.deaths",
-        **death_span(wanted),
-        **death_filter(wanted),
+        "dead.walk",
+        **wanted.parameters(),
         **before,
         end_us=EARLIEST_US if end is None else end[0],
         end_id="" if end is None else end[1],
@@ -91,20 +88,36 @@ def _walk(tx: Tx, wanted: Filter, place: Sequence[Any], rows_max: int) -> tuple[
     return list(_grouped(rows).values()), end
 
 
-def count_dead(tx: Tx, wanted: Filter) -> tuple[int, bool]:
+def count_dead(tx: Tx, wanted: DeadFilter) -> tuple[int, bool]:
     """How many match, and whether there may be more than were counted."""
-    if wanted == Filter(fingerprint=wanted.fingerprint) and wanted.fingerprint is not None:
-        found = tx.row("console.alike_count", fingerprint=wanted.fingerprint, most=COUNT_MAX + 1)
+    if wanted == DeadFilter(fingerprint=wanted.fingerprint) and wanted.fingerprint is not None:
+        found = tx.row("dead.alike_count", fingerprint=wanted.fingerprint, most=COUNT_MAX + 1)
         end = None
     else:
-        span = death_span(wanted)
-        newest = {"before_us": LATEST_US, "before_id": ""}
-        end = tx.row("console.failed_end", **span, **newest, scan=COUNT_WALK_MAX)
-        end_us, end_id = (EARLIEST_US, "") if end is None else end
-        asked = {**span, **death_filter(wanted), "end_us": end_us, "end_id": end_id}
-        found = tx.row("console.dead_count", **asked, most=COUNT_MAX + 1)
+        end, asked = _count_span(tx, wanted)
+        found = tx.row("dead.bounded_count", **asked, most=COUNT_MAX + 1)
     counted = int(found[0]) if found else 0
     return min(counted, COUNT_MAX), counted > COUNT_MAX or end is not None
+
+
+def count_blocked(tx: Tx, wanted: DeadFilter) -> int:
+    """How many of them are deliveries that no endpoint would receive; counted as far as `count_dead` counts."""
+    if tx.row("dead.any_delivery") is None:
+        return 0
+    found = tx.row("dead.blocked_count", **_count_span(tx, wanted)[1], most=COUNT_MAX)
+    return int(found[0]) if found else 0
+
+
+def _count_span(tx: Tx, wanted: DeadFilter) -> tuple[Row | None, dict[str, Any]]:
+    """Where counting ends, and what to ask of the letters before that."""
+    end: Row | None = tx.row("dead.walk_end", **_span(wanted), before_us=LATEST_US, before_id="", scan=COUNT_WALK_MAX)
+    end_us, end_id = (EARLIEST_US, "") if end is None else end
+    return end, {**wanted.parameters(), "end_us": end_us, "end_id": end_id}
+
+
+def _span(wanted: DeadFilter) -> dict[str, int]:
+    asked = wanted.parameters()
+    return {"since_us": asked["since_us"], "until_us": asked["until_us"]}
 
 
 def _grouped(rows: Sequence[Row]) -> dict[str, Group]:
@@ -126,7 +139,7 @@ def _describe(tx: Tx, groups: Sequence[Group]) -> None:
     """What each died of."""
     if not groups:
         return
-    rows = tx.rows("console.examples", ids=[group.example_id for group in groups])
+    rows = tx.rows("dead.examples", ids=[group.example_id for group in groups])
     examples = {row[0]: row[1:] for row in rows}
     for group in groups:
         group.code, group.kind, group.queue, group.message, group.technical = (
@@ -139,6 +152,6 @@ def _date(tx: Tx, groups: Sequence[Group]) -> None:
     if not groups:
         return
     asked = [group.fingerprint for group in groups]
-    first: dict[str, int | None] = dict(tx.rows("console.first_deaths", fingerprints=asked))
+    first: dict[str, int | None] = dict(tx.rows("dead.first_seen", fingerprints=asked))
     for group in groups:
         group.first_us = first.get(group.fingerprint) or group.first_us

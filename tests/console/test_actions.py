@@ -1,4 +1,4 @@
-"""Deeds: the verbs of the command line, each written down with who did it in the transaction that did it."""
+"""Forms: each calls the operator's verb, in the name of whoever sent it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import pytest
 
 from holdfast.base import bus
 from holdfast.catalog import Failure
-from holdfast.catalog.core import DATABASE_ERROR, NOT_FOUND
-from holdfast.console.bulk import Bulk
-from holdfast.console.deeds import AuditedStore, Deed, do, new_deed
+from holdfast.catalog.core import NOT_FOUND
+from holdfast.console.background import Background
 from holdfast.console.faults import CONSOLE_BUSY
 from holdfast.delivery import Deliveries
 from holdfast.delivery.faults import ENDPOINT_DISABLED
+from holdfast.operate import Actor, ActorKind, dead_letters
+from holdfast.operate.audit_log import SILENT_US, Entry, entries
+from holdfast.operate.bulk import Verb, begin
 from holdfast.policy import Breaker
 from holdfast.store import Store
 from holdfast.worker import DeadFilter, DeadLetters, Jobs, Queues, ledger
@@ -27,19 +29,14 @@ from .making import hold, kill
 PATIENCE_S = 60.0
 
 
-def audit(store: Store) -> list[dict[str, Any]]:
-    asked = {"before": "~", "who": None, "verb": None, "count": 100}
-    return store.atomic(lambda tx: tx.records("console.deeds", **asked), write=False)
+def audit(store: Store) -> list[Entry]:
+    return list(store.atomic(lambda tx: entries(tx, count=100), write=False))
 
 
-def ended(bulk: Bulk) -> None:
+def ended(background: Background) -> None:
     """Wait for the work that was begun."""
-    for thread in list(bulk._running.values()):
+    for thread in list(background._running.values()):
         thread.join(PATIENCE_S)
-
-
-def deed(verb: str, subject: str, reason: str | None = None) -> Deed:
-    return new_deed("ann", verb, subject, reason)
 
 
 def open_breaker(store: Store, name: str) -> None:
@@ -79,47 +76,14 @@ def test_every_verb_does_what_the_command_does(store: Store, jobs: Jobs, inside:
     [breaker] = Queues(store).breakers()
     assert (breaker.state, breaker.reason) == ("open", "by hand: drill")
     rows = audit(store)[::-1]
-    assert [row["verb"] for row in rows] == [
+    assert [row.verb for row in rows] == [
         "revive", "discard", "cancel", "cancel", "pause", "resume", "probe", "recover", "trip",
     ]  # fmt: skip
-    assert {row["who"] for row in rows} == {"operator"}
-    assert {row["state"] for row in rows} == {"done"}
-    assert rows[0]["subject"] == f"job:{one}"
-    assert rows[0]["reason"] == "the provider is back"
+    assert {(row.actor_kind, row.actor, row.address) for row in rows} == {("console", "operator", "127.0.0.1")}
+    assert {row.state for row in rows} == {"done"}
+    assert rows[0].subject == f"job:{one}"
+    assert rows[0].reason == "the provider is back"
     assert [event["verb"] for event in jobs.history(one)][-1] == "revived"
-
-
-def test_a_deed_and_its_row_come_through_together_or_not_at_all(store: Store, jobs: Jobs) -> None:
-    [one] = kill(store, jobs)
-
-    def broken(tx: Any, result: Any) -> None:
-        raise DATABASE_ERROR()
-
-    with pytest.raises(Failure):
-        DeadLetters(AuditedStore(store, broken)).revive(one)
-    assert jobs.show(one)["state"] == "failed"
-    assert [event["verb"] for event in jobs.history(one)][-1] == "failed"
-
-
-@pytest.mark.parametrize(("verb", "subject", "code"), [
-    ("revive", "job:none", "JOB_NOT_FOUND"),
-    ("resume", "queue:mail", "CONSOLE_NO_CHANGE"),
-    ("probe", "breaker:mail", "CONSOLE_NO_CHANGE"),
-    ("recover", "breaker:mail", "NOT_FOUND"),
-])  # fmt: skip
-def test_what_was_refused_is_written_down_too(store: Store, verb: str, subject: str, code: str) -> None:
-    with pytest.raises(Failure, match=code):
-        do(store, deed(verb, subject), subject.partition(":")[2], {})
-    [row] = audit(store)
-    assert (row["state"], row["result"], row["done"]) == ("refused", code, 0)
-
-
-def test_a_second_revival_is_refused_and_changes_nothing(store: Store, jobs: Jobs) -> None:
-    [one] = kill(store, jobs)
-    do(store, deed("revive", f"job:{one}"), one, {})
-    with pytest.raises(Failure, match="JOB_NOT_DEAD"):
-        do(store, deed("revive", f"job:{one}"), one, {})
-    assert jobs.show(one)["manual_retry_count"] == 1
 
 
 def test_a_delivery_to_a_disabled_endpoint_is_not_revived(store: Store, jobs: Jobs, inside: Asker) -> None:
@@ -131,7 +95,7 @@ def test_a_delivery_to_a_disabled_endpoint_is_not_revived(store: Store, jobs: Jo
     store.atomic(lambda tx: ledger.settle(tx, "w-1", (), [dead]))
     deliveries.endpoints.disable(endpoint.id, reason="it moved")
     assert inside.act(f"/jobs/{job.id}/revive").status == ENDPOINT_DISABLED.status
-    assert (jobs.show(job.id)["state"], audit(store)[0]["result"]) == ("failed", "ENDPOINT_DISABLED")
+    assert (jobs.show(job.id)["state"], audit(store)[0].result) == ("failed", "ENDPOINT_DISABLED")
     deliveries.endpoints.enable(endpoint.id)
     assert inside.act(f"/jobs/{job.id}/revive").status == 303
 
@@ -153,19 +117,23 @@ def test_many_are_revived_without_those_whose_endpoint_is_disabled(store: Store,
     ids = dead_deliveries(store, deliveries, 3)
     [plain] = kill(store, jobs, 1, tenant=gone.id)
     deliveries.endpoints.disable(gone.id, reason="it moved")
-    assert "Of these, 3 will be left as they are: their endpoint is disabled." in inside.get("/dead/revive").text
+    assert (
+        "Of these, 3 will be left as they are: their endpoint is disabled or removed."
+        in inside.get("/dead/revive").text
+    )
     assert "their endpoint is disabled" not in inside.get("/dead/revive?queue=mail").text
     assert "their endpoint is disabled" not in inside.get("/dead/discard").text
     answer = inside.act("/dead/revive", {"reason": "fixed"}, page="/dead/revive")
-    ended(inside.console._app.bulk)
+    ended(inside.console._app.background)
     [row] = audit(store)
-    assert (row["state"], row["done"], row["refused"], row["total"]) == ("done", 4, 3, 7)
-    assert row["result"] == "3 left: their endpoint is disabled"
+    assert (row.state, row.done, row.refused, row.total) == ("done", 4, 3, 7)
+    assert row.result == "3 left: their endpoint is disabled or removed"
     assert (
-        "(3 left: their endpoint is disabled)" in inside.get(answer.headers["location"].removeprefix("/console")).text
+        "(3 left: their endpoint is disabled or removed)"
+        in inside.get(answer.headers["location"].removeprefix("/console")).text
     )
-    states = {(jobs.show(one)["tenant"] == gone.id, jobs.show(one)["state"]) for one in ids}
-    assert states == {(True, "failed"), (False, "queued")}
+    lost = {one["id"] for one in DeadLetters(store).list(DeadFilter(endpoint=gone.id)).letters}
+    assert {one for one in ids if jobs.show(one)["state"] == "failed"} == lost
     assert jobs.show(plain)["state"] == "queued", "it is no delivery, whatever its tenant is called"
 
 
@@ -193,66 +161,67 @@ def test_many_are_moved_and_the_row_says_how_many(
     answer = inside.act(f"/dead/{verb}", {"queue": "mail", "reason": "fixed"}, page=f"/dead/{verb}?queue=mail")
     assert answer.status == 303
     place = answer.headers["location"].removeprefix("/console")
-    ended(inside.console._app.bulk)
+    ended(inside.console._app.background)
     text = inside.get(place).text
     [row] = audit(store)
-    assert (row["state"], row["done"], row["total"], row["subject"]) == ("done", 7, 7, "dead: queue=mail")
+    assert (row.state, row.done, row.total, row.subject) == ("done", 7, 7, "dead: queue=mail")
     assert f"7 dead letters {past}" in text
     assert DeadLetters(store).count() == 2
-
-
-def test_letters_whose_work_another_job_does_are_left_and_counted(store: Store, jobs: Jobs) -> None:
-    [one] = kill(store, jobs, 1)
-    store.atomic(lambda tx: tx._execute(f"UPDATE holdfast_job SET dedupe_key = 'k' WHERE id = '{one}'", {}))
-    jobs.enqueue("mail.send", queue="mail", dedupe_key="k")
-    bulk = Bulk(store)
-    bulk.begin(deed("revive", "dead: all"), DeadFilter())
-    ended(bulk)
-    [row] = audit(store)
-    assert (row["state"], row["done"], row["refused"]) == ("done", 0, 1)
 
 
 def test_so_much_work_at_once_and_no_more(store: Store, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     kill(store, jobs, 1)
     begun, go_on = threading.Semaphore(0), threading.Event()
 
-    def slow(*_: Any) -> Any:
+    def slow(*_: Any, **__: Any) -> Any:
         begun.release()
         go_on.wait(PATIENCE_S)
         raise CONSOLE_BUSY()
 
     monkeypatch.setattr(DeadLetters, "each_batch", slow)
-    monkeypatch.setattr("holdfast.console.bulk.RUNNING_MAX", 2)
-    bulk = Bulk(store)
+    monkeypatch.setattr("holdfast.console.background.RUNNING_MAX", 2)
+    background, ann = Background(store), Actor(ActorKind.CONSOLE, "ann")
     for _ in range(2):
-        bulk.begin(deed("revive", "dead: all"), DeadFilter())
+        background.begin(Verb.REVIVE, DeadFilter(), actor=ann, reason=None)
         assert begun.acquire(timeout=PATIENCE_S)
     with pytest.raises(Failure, match="CONSOLE_BUSY"):
-        bulk.begin(deed("revive", "dead: all"), DeadFilter())
+        background.begin(Verb.REVIVE, DeadFilter(), actor=ann, reason=None)
     go_on.set()
-    bulk.close()
-    assert [(row["state"], row["result"]) for row in audit(store)] == [("refused", "CONSOLE_BUSY")] * 2
+    background.close()
+    assert [(row.state, row.result) for row in audit(store)] == [("refused", "CONSOLE_BUSY")] * 2
 
 
-def test_work_that_is_stopped_says_so_and_doing_it_again_does_the_rest(
-    store: Store, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("holdfast.worker.dead.BATCH", 2)
-    kill(store, jobs, 6)
-    bulk = Bulk(store)
-    progress = DeadLetters._batch
+def test_interrupted_work_is_resumed_from_its_page(store: Store, jobs: Jobs, inside: Asker) -> None:
+    kill(store, jobs, 3)
+    work = begin(store, Verb.DISCARD, DeadFilter(queue="mail"), actor=Actor(ActorKind.COMMAND, "ben"))
+    page = f"/dead/progress/{work.action.id}"
+    assert "Resume" not in inside.get(page).text, "somebody is at it"
+    store.atomic(lambda tx: tx._execute(f"UPDATE holdfast_audit SET touched_us = touched_us - {SILENT_US + 1}", {}))
+    assert "interrupted" in inside.get(page).text
+    assert inside.act("/dead/resume", {"id": work.action.id}, page=page).status == 303
+    ended(inside.console._app.background)
+    assert "3 dead letters discarded" in inside.get(page).text
+    assert [(row.verb, row.actor) for row in audit(store)] == [("resume", "operator"), ("discard", "ben")]
 
-    def stopping(self: DeadLetters, *args: Any) -> Any:
-        bulk._stopping = True
-        return progress(self, *args)
 
-    monkeypatch.setattr(DeadLetters, "_batch", stopping)
-    bulk.begin(deed("revive", "dead: all"), DeadFilter())
-    bulk.close()
-    [row] = audit(store)
-    assert (row["state"], row["result"], row["done"], row["total"]) == ("refused", "the process was stopped", 2, 6)
-    monkeypatch.setattr(DeadLetters, "_batch", progress)
-    again = Bulk(store)
-    again.begin(deed("revive", "dead: all"), DeadFilter())
-    ended(again)
-    assert [row["done"] for row in audit(store)] == [4, 2]
+def test_the_audit_page_filters_by_person_door_verb_subject_and_time(store: Store, jobs: Jobs, inside: Asker) -> None:
+    [one] = kill(store, jobs)
+    dead_letters.revive(store, one, actor=Actor(ActorKind.COMMAND, "ben", "host-1"), reason="token=hush-hush-hush")
+    inside.act("/queues/pause", {"name": "mail", "reason": "drill"})
+    whole = inside.get("/audit").text
+    assert "command line host-1" in whole
+    assert "console 127.0.0.1" in whole
+    assert "hush-hush" not in whole
+    for query, shown in (
+        ("who=ben", "revive"),
+        ("kind=command", "revive"),
+        ("verb=pause", "pause"),
+        ("subject=job:", "revive"),
+        ("subject=queue:mail", "pause"),
+    ):
+        table = inside.get(f"/audit?{query}").text.partition("<tbody>")[2]
+        assert [verb for verb in ("revive", "pause") if f">{verb}</td>" in table] == [shown], query
+    assert "No action matches." in inside.get("/audit?until=1h").text
+    assert "drill" in inside.get("/audit?since=1h").text
+    assert inside.get("/audit?since=soon").status == 400
+    assert inside.get("/audit?kind=door").status == 400

@@ -1,19 +1,15 @@
-"""One job with everything that ever happened to it."""
+"""One job with everything that happened to it, as text or JSON."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.base import redacted_json, redacted_text
 from holdfast.base.formatting import age, clean, local_time, span
 from holdfast.cli.output import document, note, say, say_json
 from holdfast.cli.table import Cell, Column, say_table, when
+from holdfast.operate.jobs import JobView
 
-EVENTS_MAX = 500
-"""Of a longer history only the end is shown."""
 TEXT_CHARS_MAX = 2_000
 LABEL_CHARS = 11
 
@@ -30,40 +26,21 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class History:
-    """The last events of a job, and how many came before them."""
-
-    events: Sequence[dict[str, Any]]
-    left_out: int
-
-
-def history_of(events: Iterable[dict[str, Any]], events_max: int = EVENTS_MAX) -> History:
-    """The end of a history, read through once."""
-    last: deque[dict[str, Any]] = deque(maxlen=events_max)
-    count = 0
-    for event in events:
-        last.append(event)
-        count += 1
-    return History(tuple(last), count - len(last))
-
-
-def say_job_json(job: dict[str, Any], history: History) -> None:
-    """The job and its timeline as one document."""
-    timeline = [document(event) for event in history.events]
-    say_json({**document(job), "timeline": timeline, "timeline_left_out": history.left_out})
-
-
-def say_job(job: dict[str, Any], history: History, now_us: int) -> None:
-    """The job, then its timeline."""
-    for label, text in _facts(job, now_us):
+def say_job(found: JobView, *, as_json: bool) -> None:
+    """The job, then its timeline; or both as one document."""
+    assert found.job is not None
+    if as_json:
+        timeline = [document(event) for event in found.events]
+        say_json({**document(found.job), "timeline": timeline, "timeline_left_out": found.left_out})
+        return
+    for label, text in _facts(found.job, found.now_us):
         if text:
             say(f"{label:<{LABEL_CHARS}} {clean(redacted_text(text))}")
     say("")
-    if history.left_out:
-        note(f"{history.left_out} earlier events are left out.")
+    if found.left_out:
+        note("Earlier events are left out.")
     # Most jobs are called nowhere else and wait for nothing: columns that say nothing are not shown.
-    rows = [_event(event, now_us) for event in history.events]
+    rows = [_event(event, found.now_us) for event in found.events]
     kept = [number for number in range(len(COLUMNS)) if any(row[number] not in {None, "", _NEVER} for row in rows)]
     say_table(
         [COLUMNS[number] for number in kept],
