@@ -36,8 +36,8 @@ MIGRATIONS = "holdfast_migration"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    chosen = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
-    if "database_url" in metafunc.fixturenames and "database_url" not in chosen:
+    chosen = any("database_url" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if "database_url" in metafunc.fixturenames and not chosen:
         path = metafunc.definition.path.as_posix()
         engines = (
             (*ENGINES, "pooled") if any(part in path for part in POOLED) and not path.endswith(NOT_POOLED) else ENGINES

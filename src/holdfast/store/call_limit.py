@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 LOOKS_PER_LIMIT = 15
+STOP_S = 5.0
 
 
 class CallLimit:
@@ -31,6 +32,7 @@ class CallLimit:
         self._begun: dict[int, tuple[Connection[tuple[Any, ...]], float]] = {}
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
 
     def begin(self, connection: Connection[tuple[Any, ...]]) -> None:
         """A call begins, or goes on after a part of it was done."""
@@ -45,12 +47,16 @@ class CallLimit:
     def _start(self) -> None:
         with self._starting:
             if self._thread is None:
-                watched = ref(self)
                 look_s = self._limit_s / LOOKS_PER_LIMIT
-                self._thread = threading.Thread(
-                    target=_watch, args=(watched, look_s), name="holdfast-call-limit", daemon=True
-                )
+                arguments = (ref(self), self._stopped, look_s)
+                self._thread = threading.Thread(target=_watch, args=arguments, name="holdfast-call-limit", daemon=True)
                 self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no more; returns when the thread has ended."""
+        self._stopped.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(STOP_S)
 
     def look(self) -> None:
         """End the calls that have taken too long."""
@@ -76,10 +82,9 @@ class NoLimit(CallLimit):
         return
 
 
-def _watch(watched: ref[CallLimit], look_s: float) -> None:
+def _watch(watched: ref[CallLimit], stopped: threading.Event, look_s: float) -> None:
     """Look now and then, as long as there is something to watch over."""
-    while True:
-        REAL.sleep(look_s)
+    while not stopped.wait(look_s):
         limit = watched()
         if limit is None:
             return

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 WAIT_S = 10.0
 """Maximum time to wait for a connection."""
 SPARES_MAX = 4
+CLOSE_S = 5.0
+"""Maximum time to wait for the threads of the pool."""
 ASK_S = 0.5
 """Maximum time of one request to the pool; then it is made anew."""
 IDLE = 0
@@ -131,18 +133,23 @@ class Connections:
 
     def leave(self) -> None:
         """Drop every connection: the server behind them does not answer, or takes no writes."""
+        # Its threads may be connecting to that very server: they end by themselves.
+        self._drop(wait_s=0)
+
+    def close(self) -> None:
+        """Give every connection back, for good."""
+        self._closed = True
+        self._drop(wait_s=CLOSE_S)
+        self.calls.stop()
+
+    def _drop(self, *, wait_s: float) -> None:
         with self._opening:
             pool, self._pool = self._pool, None
             spares, self._spares = self._spares, []
         for connection in spares:
             connection.close()
         if pool is not None:
-            pool.close(timeout=0)
-
-    def close(self) -> None:
-        """Give every connection back, for good."""
-        self._closed = True
-        self.leave()
+            pool.close(timeout=wait_s)
 
     def _begin_empty(self) -> None:
         self._opening = threading.Lock()
