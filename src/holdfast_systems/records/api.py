@@ -11,12 +11,12 @@ from holdfast.http import BodyRule, Edge, Idempotency
 from holdfast.http.asgi import Application, Scope, header
 from holdfast.http.openapi import describe
 from holdfast_systems.records.admission import ADMIN, API, Admission, Doors, below, is_admin, is_api
+from holdfast_systems.records.api_imports import FORMATS
 from holdfast_systems.records.faults import UNSUPPORTED_CONTENT_TYPE
 from holdfast_systems.records.openapi import with_security
 from holdfast_systems.records.service import BODY_BYTES_MAX, JSON, Service
 
 IMPORTS = f"{API}/imports"
-IMPORT_TYPES = ("application/x-ndjson", "text/csv")
 IMPORT_WAIT_S = 30.0
 SMALL = BodyRule(bytes_max=BODY_BYTES_MAX)
 
@@ -70,7 +70,7 @@ def _body(scope: Scope, imports: BodyRule) -> BodyRule:
     """
     path = below(scope)
     kind = header(scope, "content-type").partition(";")[0].strip().lower()
-    takes = IMPORT_TYPES if path == IMPORTS else (JSON,)
+    takes = tuple(FORMATS) if path == IMPORTS else (JSON,)
     if kind not in takes and (is_api(path) or is_admin(path)):
         raise UNSUPPORTED_CONTENT_TYPE(supported=list(takes))
     return imports if path == IMPORTS else SMALL

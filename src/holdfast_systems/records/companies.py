@@ -43,13 +43,13 @@ def show(tx: Tx, account_id: str, uid: str) -> dict[str, Any]:
     found = tx.records("records.company", uid=uid, account_id=account_id)
     if not found:
         raise missing(uid)
-    return _with_slots(tx, found)[0]
+    return _with_slots(tx, account_id, found)[0]
 
 
 def page(tx: Tx, account_id: str, *, after: str, count: int, q: str | None) -> Sequence[dict[str, Any]]:
     """Companies in the order of their ids, each with its slots."""
     return _with_slots(
-        tx, tx.records("records.companies", account_id=account_id, after=after, count=count, q=pattern(q))
+        tx, account_id, tx.records("records.companies", account_id=account_id, after=after, count=count, q=pattern(q))
     )
 
 
@@ -116,10 +116,11 @@ def _duplicate(tx: Tx, account_id: str, website: str | None) -> Failure:
     return DUPLICATE_RECORD(field="website", value=website, **existing)
 
 
-def _with_slots(tx: Tx, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_slots(tx: Tx, account_id: str, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     uids = [row["uid"] for row in rows]
     slots: dict[str, list[dict[str, Any]]] = {uid: [] for uid in uids}
-    for company_uid, role, person_uid, assigned_us, full_name in tx.rows("records.slots", uids=uids) if uids else ():
+    found = tx.rows("records.slots", account_id=account_id, uids=uids) if uids else []
+    for company_uid, role, person_uid, assigned_us, full_name in found:
         slots[company_uid].append(
             {
                 "slot_uid": Slot(company_uid, Role(role)).uid,

@@ -76,7 +76,7 @@ class Enrichments:
         found = self._store.look("records_outside.to_enrich", id=enrichment_id)
         if not found or found[0][2] is not None:
             return None  # an earlier attempt was not able to say that it had finished
-        uid, website, _ = found[0]
+        uid, website, _, account_id = found[0]
         outcome: Found | NoData | NotYet = NoData("company_removed")
         if uid is not None and website is not None:
             try:
@@ -87,7 +87,7 @@ class Enrichments:
         if isinstance(outcome, NotYet):
             return Snooze(outcome.delay_s, "the website was asked a moment ago")
         done = outcome
-        self._store.atomic(lambda tx: _finish(tx, job, enrichment_id, uid, done))
+        self._store.atomic(lambda tx: _finish(tx, job, enrichment_id, (account_id, uid), done))
         return None
 
     def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,14 +116,15 @@ class Enrichments:
         self._store.single("records_outside.note_enrichment", repeatable=True, id=enrichment_id, result=said)
 
 
-def _finish(tx: Tx, job: Job, enrichment_id: str, uid: str, done: Found | NoData) -> None:
+def _finish(tx: Tx, job: Job, enrichment_id: str, company: tuple[str, str], done: Found | NoData) -> None:
     outcome = FILLED if isinstance(done, Found) else NO_DATA
     result = done.shown() if isinstance(done, Found) else {"reason": done.reason}
     tx.rows("records_outside.complete_enrichment", id=enrichment_id, outcome=outcome, result=encode(result))
     if isinstance(done, Found):
         tx.run(
             "records_outside.fill_company",
-            uid=uid,
+            account_id=company[0],
+            uid=company[1],
             title=done.title,
             description=done.description,
             contact_emails=encode(list(done.contact_emails)),

@@ -10,13 +10,14 @@ from enum import StrEnum
 from importlib.resources import as_file, files
 from typing import Any
 
+from holdfast.artifact import ARTIFACT_FAULTS
 from holdfast.catalog import Blame, Catalog, Failure, Fault, Severity
 from holdfast.http import EDGE_FAULTS
 from holdfast.policy import Backoff, Extra, Retry
 from holdfast.policy.overlay import apply_overlay
 
 NAME = "records"
-RECORDS = Catalog(NAME, docs="/errors/", extends=(EDGE_FAULTS,))
+RECORDS = Catalog(NAME, docs="/errors/", extends=(EDGE_FAULTS, ARTIFACT_FAULTS))
 
 BACKOFF = Backoff.exponential(1.0, factor=2.0, cap_s=300.0, jitter=Extra(0.1))
 """The formula of codes without a policy of their own: 1 s × 2^(attempt − 1), up to 10 % more, at most 300 s."""

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from holdfast.catalog import Failure
 from holdfast_systems.records.faults import VALIDATION_ERROR
-from holdfast_systems.records.model import COMPANY_SHAPE, ID_SHAPE, PERSON_SHAPE, OnConflict, Role
+from holdfast_systems.records.model import COMPANY_SHAPE, ID_SHAPE, PERSON_SHAPE, OnConflict, Role, is_plain_website
 
 NAME_CHARS_MAX = 200
 WEBSITE_CHARS_MAX = 500
@@ -86,6 +86,8 @@ class Field:
 
 
 def _website(value: str) -> tuple[str, str] | None:
+    if is_plain_website(value):
+        return None
     wrong = "format", "Website must be an http or https address"
     try:
         parts = urlsplit(value)

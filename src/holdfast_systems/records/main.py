@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from holdfast.artifact import Artifacts
 from holdfast.catalog import Dialect
 from holdfast.guard import Keys
 from holdfast.http import link_check
 from holdfast.http.system import Ground, System
-from holdfast.worker import Handlers, Jobs
-from holdfast_systems.records import tables
+from holdfast.worker import Handlers, Jobs, QueueSettings
+from holdfast_systems.records import imports, tables
 from holdfast_systems.records.admission import Doors
 from holdfast_systems.records.api import application
 from holdfast_systems.records.api_admin import admin_routes
+from holdfast_systems.records.api_imports import import_routes
 from holdfast_systems.records.api_outside import enrichment_routes, verification_routes
 from holdfast_systems.records.api_records import company_routes, people_routes
 from holdfast_systems.records.api_slots import review_routes, slot_routes
@@ -20,6 +22,7 @@ from holdfast_systems.records.callers import Callers
 from holdfast_systems.records.cursors import Cursors
 from holdfast_systems.records.enrichment import Enrichments
 from holdfast_systems.records.faults import NAME, RECORDS, catalog_at
+from holdfast_systems.records.imports import Importer
 from holdfast_systems.records.maintenance import Maintenance
 from holdfast_systems.records.openapi import Describing
 from holdfast_systems.records.outside import Outside
@@ -30,7 +33,11 @@ from holdfast_systems.records.settings import read_settings
 from holdfast_systems.records.shedding import Workers
 from holdfast_systems.records.standins import standins
 from holdfast_systems.records.troubles import Telling
+from holdfast_systems.records.upkeep import Upkeep, add_upkeep
 from holdfast_systems.records.verification import Verifications
+
+IMPORT_CONCURRENCY = 2
+"""Imports that are worked on at once in each worker process."""
 
 
 def build(ground: Ground) -> System:
@@ -75,10 +82,16 @@ def build(ground: Ground) -> System:
     outside = Outside(ground, settings, root=root)
     handlers = Handlers()
     outside.add_handlers(handlers, verifications, enrichments)
+    artifacts = Artifacts.open(settings.artifacts or str(ground.folder / "artifacts"))
+    importer = Importer(store, service.jobs, artifacts, service.numbers, batch_rows=settings.import_batch_rows)
+    handlers.serve(QueueSettings(imports.QUEUE, concurrency=IMPORT_CONCURRENCY))
+    handlers.handle(imports.KIND, retry=imports.RETRY)(importer.work)
+    add_upkeep(handlers, Upkeep(store, artifacts))
     routes = [
         *(make(service, say) for make in (company_routes, people_routes, slot_routes, review_routes)),
         verification_routes(service, say, verifications, catalog),
         enrichment_routes(service, say, enrichments, catalog),
+        import_routes(service, say, artifacts, catalog),
     ]
     admin = admin_routes(service, callers, quotas, maintenance, say)
 

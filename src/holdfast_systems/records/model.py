@@ -15,6 +15,8 @@ PERSON_SHAPE = r"PE-[0-9]{8}-[0-9]{6,12}"
 SLOT_SHAPE = rf"SL-({COMPANY_SHAPE})-(CEO|CFO|HR)"
 ID_SHAPE = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_PLAIN_WEBSITE = re.compile(rf"https?://({_LABEL}(?:\.{_LABEL})*)(/[A-Za-z0-9/._~-]*)?\Z", re.ASCII)
 _SLOT = re.compile(rf"{SLOT_SHAPE}\Z", re.ASCII)
 
 
@@ -91,8 +93,16 @@ def slot_of(text: str) -> Slot | None:
     return None if found is None else Slot(found[1], Role(found[2]))
 
 
+def is_plain_website(website: str) -> bool:
+    """Whether the address is spelt as most are: no port, no query, no special characters. Cheap to ask."""
+    return _PLAIN_WEBSITE.match(website) is not None
+
+
 def website_key(website: str) -> str:
     """What two spellings of one website have in common: host and path, without scheme, case and last slash."""
+    plain = _PLAIN_WEBSITE.match(website)
+    if plain is not None:
+        return f"{plain[1].lower()}{(plain[2] or '').rstrip('/')}"
     parts = urlsplit(website)
     host = (parts.hostname or "").rstrip(".")
     standard = {"http": 80, "https": 443}[parts.scheme.lower()]

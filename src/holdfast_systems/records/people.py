@@ -92,7 +92,7 @@ def missing(uid: object) -> Failure:
 def _check_move(tx: Tx, account_id: str, uid: str, old: str, new: str | None) -> None:
     if tx.row("records.company_kept", uid=new, account_id=account_id) is None:
         raise companies.missing(new)
-    if any(person_uid == uid for _, _, person_uid, _, _ in tx.rows("records.slots", uids=[old])):
+    if any(person_uid == uid for _, _, person_uid, _, _ in tx.rows("records.slots", account_id=account_id, uids=[old])):
         raise BUSINESS_RULE_VIOLATION(
             rule="person_in_slot",
             explanation="A person who sits in a slot cannot change to another company.",

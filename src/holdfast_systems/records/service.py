@@ -99,7 +99,7 @@ class Service:
         def found(tx: Tx) -> dict[str, Any]:
             rows = phase(tx, after)
             shown = rows[:limit]
-            following = self.cursors.write(shown[-1][key], of=of) if len(rows) > limit else None
+            following = self.cursors.write(str(shown[-1][key]), of=of) if len(rows) > limit else None
             return {name: shown, "next_cursor": following}
 
         return await self.read(request, found)

@@ -236,3 +236,33 @@ ENRICHMENT = record(
     created_at=MOMENT,
     completed_at=optional(MOMENT),
 )
+IMPORT = record(
+    "An import",
+    import_id=ID,
+    status=one_of("queued", "running", "complete", "failed"),
+    format=one_of("ndjson", "csv"),
+    bytes=COUNT,
+    sha256=TEXT,
+    rows_total=COUNT,
+    rows_succeeded=COUNT,
+    rows_failed=COUNT,
+    progress={"type": "number", "minimum": 0, "maximum": 1},
+    error=optional(INNER_ERROR),
+    created_at=MOMENT,
+    finished_at=optional(MOMENT),
+)
+IMPORTS = listing("imports", inner(IMPORT))
+IMPORT_ROW: Shape = {
+    "type": "object",
+    "required": ["row", "status", "uid", "error_code", "message", "details"],
+    "properties": {
+        "row": {"type": "integer", "minimum": 1},
+        "status": one_of("succeeded", "failed"),
+        "uid": optional(TEXT),
+        "error_code": optional(TEXT),
+        "message": optional(TEXT),
+        "details": optional({"type": "object"}),
+    },
+}
+IMPORT_ROWS = listing("rows", IMPORT_ROW)
+IMPORT_BODY: Shape = {"type": "string", "description": 'One row a line: {"type": "company" | "person", …}.'}

@@ -1,8 +1,9 @@
 -- Records: companies, people and slots, and everything that happens to them.
 
 CREATE TABLE holdfast_records_company (
-  uid TEXT /* postgresql: COLLATE "C" */ NOT NULL PRIMARY KEY,
   account_id TEXT NOT NULL,
+  -- Unique by its number, whichever account it belongs to.
+  uid TEXT /* postgresql: COLLATE "C" */ NOT NULL,
   name TEXT NOT NULL,
   website TEXT,
   -- What two spellings of one website have in common.
@@ -16,23 +17,23 @@ CREATE TABLE holdfast_records_company (
   contact_emails TEXT,
   social_links TEXT,
   enriched_us BIGINT,
+  PRIMARY KEY (account_id, uid),
   CONSTRAINT holdfast_records_company_website CHECK ((website IS NULL) = (website_key IS NULL))
 ) /* sqlite: WITHOUT ROWID */;
 CREATE UNIQUE INDEX holdfast_records_company_website_key ON holdfast_records_company (account_id, website_key)
   WHERE website_key IS NOT NULL;
-CREATE INDEX holdfast_records_company_account ON holdfast_records_company (account_id, uid);
 
 CREATE TABLE holdfast_records_person (
-  uid TEXT /* postgresql: COLLATE "C" */ NOT NULL PRIMARY KEY,
   account_id TEXT NOT NULL,
+  uid TEXT /* postgresql: COLLATE "C" */ NOT NULL,
   company_uid TEXT /* postgresql: COLLATE "C" */ NOT NULL,
   full_name TEXT NOT NULL,
   email TEXT NOT NULL,
   role TEXT,
   created_us BIGINT NOT NULL,
-  changed_us BIGINT NOT NULL
+  changed_us BIGINT NOT NULL,
+  PRIMARY KEY (account_id, uid)
 ) /* sqlite: WITHOUT ROWID */;
-CREATE INDEX holdfast_records_person_account ON holdfast_records_person (account_id, uid);
 CREATE INDEX holdfast_records_person_company ON holdfast_records_person (company_uid, uid);
 
 -- A slot is free while nobody is named.
@@ -112,19 +113,25 @@ CREATE TABLE holdfast_records_import (
   id TEXT /* postgresql: COLLATE "C" */ NOT NULL PRIMARY KEY,
   account_id TEXT NOT NULL,
   format TEXT NOT NULL,
+  -- The columns of a CSV file, as JSON.
+  header TEXT,
   bytes BIGINT NOT NULL,
   sha256 TEXT NOT NULL,
+  parts BIGINT NOT NULL,
   rows_total BIGINT NOT NULL,
+  -- The job of the part that is worked on, or was last.
   job_id TEXT NOT NULL,
-  -- Everything before this place of the file is done.
-  position_bytes BIGINT NOT NULL,
-  position_rows BIGINT NOT NULL,
+  -- Everything before this row of this part is done.
+  position_part BIGINT NOT NULL,
+  position_row BIGINT NOT NULL,
   rows_succeeded BIGINT NOT NULL,
   rows_failed BIGINT NOT NULL,
   created_us BIGINT NOT NULL,
   finished_us BIGINT,
   CONSTRAINT holdfast_records_import_format CHECK (format IN ('ndjson', 'csv')),
-  CONSTRAINT holdfast_records_import_rows CHECK (rows_succeeded + rows_failed = position_rows)
+  CONSTRAINT holdfast_records_import_rows CHECK (rows_succeeded + rows_failed <= rows_total),
+  CONSTRAINT holdfast_records_import_finished CHECK (
+    finished_us IS NULL OR rows_succeeded + rows_failed = rows_total)
 );
 CREATE INDEX holdfast_records_import_account ON holdfast_records_import (account_id, id);
 

@@ -41,7 +41,7 @@ SELECT uid, name, website, industry, created_us, changed_us, title, description,
 -- name: slots
 SELECT slot.company_uid, slot.role, slot.person_uid, slot.assigned_us, person.full_name
   FROM holdfast_records_slot AS slot
-  LEFT JOIN holdfast_records_person AS person ON person.uid = slot.person_uid
+  LEFT JOIN holdfast_records_person AS person ON person.account_id = :account_id AND person.uid = slot.person_uid
  WHERE slot.company_uid {among: uids}
  ORDER BY slot.company_uid, slot.role;
 
@@ -107,8 +107,9 @@ DELETE FROM holdfast_records_review WHERE company_uid = :company_uid AND person_
 
 -- name: slot
 SELECT slot.person_uid, slot.assigned_us FROM holdfast_records_slot AS slot
-  JOIN holdfast_records_company AS company ON company.uid = slot.company_uid
- WHERE slot.company_uid = :company_uid AND slot.role = :role AND company.account_id = :account_id
+  JOIN holdfast_records_company AS company
+    ON company.account_id = :account_id AND company.uid = slot.company_uid
+ WHERE slot.company_uid = :company_uid AND slot.role = :role
  /* postgresql: FOR UPDATE OF slot */;
 
 -- name: assign

@@ -55,7 +55,7 @@ SELECT enrichment.id, enrichment.company_uid, enrichment.outcome, enrichment.res
  WHERE enrichment.id = :id AND enrichment.account_id = :account_id;
 
 -- name: to_enrich
-SELECT company.uid, company.website, enrichment.completed_us
+SELECT company.uid, company.website, enrichment.completed_us, enrichment.account_id
   FROM holdfast_records_enrichment AS enrichment
   LEFT JOIN holdfast_records_company AS company
     ON company.uid = enrichment.company_uid AND company.account_id = enrichment.account_id
@@ -72,4 +72,4 @@ UPDATE holdfast_records_enrichment SET outcome = :outcome, result = :result, com
 UPDATE holdfast_records_company
    SET title = :title, description = :description, contact_emails = :contact_emails, social_links = :social_links,
        enriched_us = {now_us}
- WHERE uid = :uid;
+ WHERE uid = :uid AND account_id = :account_id;
