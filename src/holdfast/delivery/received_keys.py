@@ -65,7 +65,8 @@ class ReceivedKeys(Keys):
             # Not awaited: whoever interrupts does not wait.
             threads.submit(self._settled, started, partial(_raised, interrupt))
             raise
-        if not started.finished and not await self._gather_finish(started, answer):
+        settled = started.finished or (started.within is None and await self._gather_finish(started, answer))
+        if not settled:
             return await threads.run(self._settled, started, lambda _: answer)
         return Answered(answer, replayed=False)
 

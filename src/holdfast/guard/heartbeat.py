@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from holdfast.base import REAL, World, limits, replaced, world
 from holdfast.catalog.core import CONCURRENCY_EXCEEDED
 from holdfast.guard import key_ledger
-from holdfast.guard.key_ledger import Renewal
+from holdfast.guard.key_ledger import LOCK_TRIES, LOCK_WAIT_S, Renewal
 from holdfast.lifecycle.idempotency import Started
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 BEATS_PER_LEASE = 3
 BATCH_MAX = 200
-LOCK_TRIES = 5
-LOCK_WAIT_S = 0.01
 
 
 @dataclass(slots=True)

@@ -189,10 +189,24 @@ class Keys:
             raise
         if not done:
             raise _lost(started)
-        if tx is None or tx.joined:
-            started.finished = True  # of a joined transaction only its owner knows the end
-        else:
-            tx.after_commit.append(lambda: _mark_finished(started))
+        if tx is None:
+            started.finished = True
+            return
+        # Only its owner knows how a joined transaction ends: `is_answered` looks when the work is over.
+        started.within, started.answer, started.rolled_back = tx.is_open, answer, False
+        tx.after_commit.append(lambda: _mark_finished(started))
+
+    def is_answered(self, started: Started) -> bool:
+        """Whether the answer is stored, or a transaction that has stored it is still to be committed.
+
+        False after a rollback: the key is still held, and its holder finishes it otherwise or releases it.
+        """
+        if not started.finished and started.within is not None:
+            outcome = key_ledger.outcome(self.store, started)
+            started.finished = outcome is key_ledger.Outcome.STORED
+            started.rolled_back = outcome is key_ledger.Outcome.ROLLED_BACK
+            started.within = started.within if outcome is key_ledger.Outcome.OPEN else None
+        return started.finished or started.within is not None
 
     def release(self, started: Started, *, code: str | None = None) -> bool:
         """Give the key back unanswered, so that the same request may run again; False when it was not held."""

@@ -26,9 +26,12 @@ from holdfast.lifecycle.idempotency import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.store import Row, Tx
+    from holdfast.store import Row, Store, Tx
 
 _TOKEN_BITS = 62
+LOCK_TRIES = 5
+LOCK_WAIT_S = 0.01
+"""So often, and so long between, a row is tried again that a twin may have locked for a moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +75,15 @@ class Renewal(StrEnum):
     """Another transaction has the row: a twin that was just seen, or the holder's own finish."""
     DONE = "done"
     LOST = "lost"
+
+
+class Outcome(StrEnum):
+    """What became of an answer that was stored in a transaction of the caller's."""
+
+    STORED = "stored"
+    ROLLED_BACK = "rolled_back"
+    OPEN = "open"
+    """The transaction still goes on."""
 
 
 def new_token() -> int:
@@ -169,6 +181,31 @@ def renew(tx: Tx, started: Started, *, lease_us: int) -> Renewal:
     if found is None or found[2] != started.token:
         return Renewal.LOST
     return Renewal.DONE if found[1] == KeyState.DONE else Renewal.LOCKED
+
+
+def outcome(store: Store, started: Started) -> Outcome:
+    """Look up what became of the answer that the holder has stored in a transaction of its own."""
+    from holdfast.store import Engine
+
+    assert started.within is not None
+    if not started.within() or store.engine is Engine.SQLITE:
+        # What is over can be seen. On SQLite nothing may be locked here: the transaction may be this very thread's.
+        return store.atomic(lambda tx: _outcome(tx, started), write=False)
+    # The connection has a transaction, but maybe a later one: then the row is free.
+    for tries in range(LOCK_TRIES):
+        if tries:
+            world().sleep(LOCK_WAIT_S)
+        if store.atomic(lambda tx: tx.row("idempotency.free", **_scope(started))) is not None:
+            started.within = None
+            return store.atomic(lambda tx: _outcome(tx, started), write=False)
+    return Outcome.OPEN
+
+
+def _outcome(tx: Tx, started: Started) -> Outcome:
+    found = tx.row("idempotency.look", **_scope(started))
+    if found is not None and found[1:3] == (KeyState.DONE, started.token):
+        return Outcome.STORED
+    return Outcome.OPEN if started.within is not None and started.within() else Outcome.ROLLED_BACK
 
 
 def _scope(held: Claim | Started) -> dict[str, str]:

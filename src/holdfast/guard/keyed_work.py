@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from holdfast.base import Private
 from holdfast.catalog import Dialect, Failure, render
 from holdfast.catalog.classify import Classifier
-from holdfast.catalog.core import INTERNAL_ERROR
+from holdfast.catalog.core import INTERNAL_ERROR, TRANSACTION_ROLLED_BACK
 from holdfast.catalog.fault import NEVER_REPLAYED
 from holdfast.lifecycle.idempotency import Answer, Started, is_replayed
 
 if TYPE_CHECKING:
     from holdfast.guard.idempotency import Keys
 
+NOT_COMMITTED = "the key was finished in a transaction that was not committed"
 REPLAYED_HEADER = ("Idempotent-Replayed", "true")
 
 Work = Callable[[Started], Answer]
@@ -42,7 +43,8 @@ def do(keys: Keys, started: Started, work: Work, *, classifier: Classifier, dial
     """Work while the lease is renewed, then store the answer or give the key back.
 
     Raises:
-        Failure: IDEMPOTENCY_LOST, or what the work raised and is to be tried again.
+        Failure: IDEMPOTENCY_LOST, TRANSACTION_ROLLED_BACK when the work returned an answer that it had rolled back, or
+            what the work raised and is to be tried again.
         Exception: what the work raised, where it is no `Failure`.
         TypeError: the work returned no `Answer`; it is done all the same, and repeats get INTERNAL_ERROR.
     """
@@ -54,13 +56,15 @@ def do(keys: Keys, started: Started, work: Work, *, classifier: Classifier, dial
     except BaseException:
         _give_back(keys, started)  # interrupted: the next caller need not wait for the end of the lease
         raise
-    if not started.finished:
+    if not keys.is_answered(started):
+        if started.rolled_back and answer == started.answer:
+            raise _rolled_back(keys, started)
         _settle(keys, started, answer, dialect)
     return Answered(answer, replayed=False)
 
 
 def _failed(keys: Keys, started: Started, error: Exception, failure: Failure, dialect: Dialect) -> Answered:
-    if started.finished:
+    if keys.is_answered(started):
         raise error  # effect and answer are committed: this came after them, and repeats get the answer
     if not is_replayed(failure):
         _give_back(keys, started, code=failure.code)
@@ -76,6 +80,13 @@ def _settle(keys: Keys, started: Started, answer: Answer, dialect: Dialect) -> N
         _give_back(keys, started)
     else:
         _keep(keys, started, answer, dialect)
+
+
+def _rolled_back(keys: Keys, started: Started) -> Failure:
+    """The work answers for an effect that was rolled back: the key is free for the next one, who does it anew."""
+    failure = replace(TRANSACTION_ROLLED_BACK, technical=NOT_COMMITTED)()
+    _give_back(keys, started, code=failure.code)
+    return failure
 
 
 def _keep(keys: Keys, started: Started, answer: Answer, dialect: Dialect) -> None:
@@ -101,4 +112,5 @@ def _written(keys: Keys, started: Started, failure: Failure, dialect: Dialect) -
 
 def _give_back(keys: Keys, started: Started, *, code: str | None = None) -> None:
     with suppress(Failure):  # what went wrong before is what the caller has to know; the lease ends by itself
-        keys.release(started, code=code)
+        if not keys.is_answered(started):
+            keys.release(started, code=code)

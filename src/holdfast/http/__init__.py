@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.http.faults import EDGE_FAULTS
     from holdfast.http.hang_up import ClientGone
     from holdfast.http.health import Check, Health, link_check, store_check
-    from holdfast.http.idempotent import Idempotency, created
+    from holdfast.http.idempotent import Idempotency, created, started_key
     from holdfast.http.keys import ApiKey, ApiKeys, Issued
     from holdfast.http.limits import RateLimits, RateRule, by_client, by_instance, by_key, by_origin, by_tenant
     from holdfast.http.openapi import describe, documented
@@ -40,7 +40,7 @@ __getattr__ = lazily(
     | dict.fromkeys(("Pool", "Timeouts"), "holdfast.http.transport")
     | {"WebhookSender": "holdfast.http.webhooks"}
     | dict.fromkeys(("Check", "Health", "link_check", "store_check"), "holdfast.http.health")
-    | dict.fromkeys(("Idempotency", "created"), "holdfast.http.idempotent")
+    | dict.fromkeys(("Idempotency", "created", "started_key"), "holdfast.http.idempotent")
     | dict.fromkeys(("ApiKey", "ApiKeys", "Issued"), "holdfast.http.keys")
     | dict.fromkeys(
         ("RateLimits", "RateRule", "by_client", "by_instance", "by_key", "by_origin", "by_tenant"),
@@ -85,5 +85,6 @@ __all__ = [
     "link_check",
     "note",
     "site",
+    "started_key",
     "store_check",
 ]

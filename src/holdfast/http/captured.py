@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING
 
 from holdfast.base import Private, limits
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
+from holdfast.catalog.core import TRANSACTION_ROLLED_BACK
 from holdfast.catalog.failure import Failure
 from holdfast.catalog.fault import NEVER_REPLAYED, Fault
 from holdfast.catalog.status import HTTP_STATUSES
 from holdfast.guard.idempotency import Answer, Keys, Started
+from holdfast.guard.keyed_work import NOT_COMMITTED
 from holdfast.http.asgi import Message, Send
 from holdfast.http.aside import aside, loop_runs
 from holdfast.lifecycle.idempotency import is_replayed
 
 if TYPE_CHECKING:
     from holdfast.http.exchange import Exchange
+
+FAILED_FROM = 400
 
 
 class Captured:
@@ -75,7 +79,9 @@ class Captured:
             raise RuntimeError("the application returned without an answer")
         started, cause = self._started, self._known_cause()
         code = None if cause is None else cause.code
-        if not started.finished:
+        if not await self._is_answered():
+            if started.rolled_back and self._start["status"] < FAILED_FROM:
+                raise await self._rolled_back()
             if self._is_final(cause):
                 await self._store(self._answer(resources), code)
             else:
@@ -108,7 +114,21 @@ class Captured:
 
     def _release(self) -> None:
         with suppress(Failure):
-            self._keys.release(self._started)
+            if not self._keys.is_answered(self._started):
+                self._keys.release(self._started)
+
+    async def _is_answered(self) -> bool:
+        """Whether the application has stored the answer itself, in a transaction that was not rolled back."""
+        started = self._started
+        if started.within is None:
+            return started.finished
+        return await aside(lambda: self._keys.is_answered(started))
+
+    async def _rolled_back(self) -> Failure:
+        """The application answers for an effect that was rolled back: the client is told to try again instead."""
+        failure = self._exchange.voice.fault(TRANSACTION_ROLLED_BACK.code)(reason=Private(NOT_COMMITTED))
+        await aside(lambda: self._keys.release(self._started, code=failure.code))
+        return failure
 
     def _forget(self) -> None:
         self._start = None
@@ -127,11 +147,12 @@ class Captured:
     async def _pass_on(self, message: Message) -> None:
         """Too large to keep: the work is done and must not be done again, so repeats are told just that."""
         assert self._start is not None
-        if not self._started.finished and self._is_final(None):
+        answered = await self._is_answered()
+        if not answered and self._is_final(None):
             failure = self._exchange.voice.fault("IDEMPOTENCY_ANSWER_NOT_KEPT")()
             answer = self._of_failure(failure)
             await aside(lambda: self._keys.finish(self._started, answer, code=failure.code))
-        elif not self._started.finished:
+        elif not answered:
             await aside(lambda: self._keys.release(self._started))
         self._passing = True
         await self.onward(self._start)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 KEY_HEADER = b"idempotency-key"
 STARTED_KEY = "holdfast.started"
-"""Where the held key stands in the scope: `keys.finish(request.scope["holdfast.started"], answer, tx=tx)`."""
+"""Where the held key stands in the scope; `started_key()` finds it under any framework."""
 METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 NO_BODY = frozenset({204, 304})
 POLL_S = 0.05
@@ -43,6 +43,7 @@ Derive = Callable[[Scope, Json | bytes], str | None]
 
 _BY_SERVER = frozenset({"http.response.pathsend", "http.response.zerocopysend"})
 _created: ContextVar[dict[str, str] | None] = ContextVar("holdfast_created", default=None)
+_started: ContextVar[Started | None] = ContextVar("holdfast_started", default=None)
 
 
 def created(**resources: str) -> None:
@@ -50,6 +51,15 @@ def created(**resources: str) -> None:
     known = _created.get()
     if known is not None:
         known.update(resources)
+
+
+def started_key() -> Started | None:
+    """The idempotency key that this request holds, to be finished in the transaction of its effect.
+
+    `keys.finish(started_key(), answer, tx=store.join(connection))`, in any framework, under ASGI and WSGI. None where
+    the request came without a key, or the edge does not hold it to one effect.
+    """
+    return _started.get()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +188,7 @@ async def _work(keys: Keys, started: Started, exchange: Exchange, receive: Recei
     captured = Captured(keys, started, exchange)
     exchange.onward = captured.send
     resources: dict[str, str] = {}
-    token = _created.set(resources)
+    tokens = _created.set(resources), _started.set(started)
     late: Exception | None = None
     try:
         with keys.held(started), under_key(started.key):
@@ -194,7 +204,8 @@ async def _work(keys: Keys, started: Started, exchange: Exchange, receive: Recei
         captured.abandon(error)
         raise
     finally:
-        _created.reset(token)
+        _created.reset(tokens[0])
+        _started.reset(tokens[1])
         exchange.onward = captured.onward
     if late is not None:
         raise late

@@ -5,7 +5,7 @@ A key whose lease is over is nobody's: its holder released it or died, and the n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -77,7 +77,13 @@ class Started:
     began_s: float
     """On the monotonic clock of the holder."""
     finished: bool = False
-    """Whether the answer is stored, or will be when the caller's own transaction commits."""
+    """Whether the answer is certainly stored."""
+    within: Callable[[], bool] | None = None
+    """Whether the transaction in which the answer was stored still goes on; None when there was none."""
+    answer: Answer | None = None
+    """The answer that was stored in that transaction."""
+    rolled_back: bool = False
+    """Whether that transaction is gone, and the answer with it."""
     lost: bool = False
     """Whether somebody else has the key by now; long work looks now and then."""
 

@@ -281,7 +281,10 @@ class Store:
     def _once(self, phase: Callable[[Tx], T], *, write: bool) -> tuple[Tx, T]:
         with self.database.transaction(write=write) as execute:
             tx = self._tx(execute)
-            return tx, phase(tx)
+            try:
+                return tx, phase(tx)
+            finally:
+                tx.over = True
 
     def _tried(self, once: Callable[[], T], *, repeatable: bool, write: bool = True) -> T:
         tries, begun_s = 0, monotonic_s()

@@ -15,7 +15,7 @@ Row = tuple[Any, ...]
 class Tx:
     """What a phase is given: run statements by their names, and ask for something to follow the commit."""
 
-    __slots__ = ("_execute", "_statements", "after_commit", "engine", "is_open", "joined", "sees_commit")
+    __slots__ = ("_execute", "_statements", "after_commit", "engine", "is_open", "joined", "over", "sees_commit")
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class Tx:
         engine: Engine,
         *,
         joined: bool = False,
-        is_open: Callable[[], bool] = lambda: True,
+        is_open: Callable[[], bool] | None = None,
         on_commit: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         """
@@ -38,8 +38,10 @@ class Tx:
         self.engine = engine
         self.joined = joined
         """Whether somebody else commits."""
-        self.is_open = is_open
-        """Whether a joined transaction still goes on."""
+        self.over = False
+        """Whether a transaction of our own has come to its end."""
+        self.is_open = is_open or self._goes_on
+        """Whether the transaction still goes on."""
         self.sees_commit = not joined or on_commit is not None
         """Whether `after_commit` is called: of somebody else's commit nobody tells us, save a framework that does."""
         self.after_commit: list[Callable[[], None]] = [] if on_commit is None else _HandedOn(on_commit)
@@ -90,6 +92,9 @@ class Tx:
         found = self.row("store.now")
         assert found is not None
         return int(found[0])
+
+    def _goes_on(self) -> bool:
+        return not self.over
 
     def _run(self, name: str, parameters: dict[str, Any]) -> Cursor:
         statement = self._statements[name]

@@ -36,6 +36,11 @@ UPDATE holdfast_idempotency SET last_seen_us = {now_us}
         SELECT 1 FROM holdfast_idempotency WHERE tenant = :tenant AND operation = :operation AND key = :key
            FOR UPDATE SKIP LOCKED) AS locked) */;
 
+-- name: free
+-- No row while a transaction holds it.
+SELECT token FROM holdfast_idempotency WHERE tenant = :tenant AND operation = :operation AND key = :key
+/* postgresql: FOR UPDATE SKIP LOCKED */;
+
 -- name: left
 -- How long the holder's lease still runs; no row when nobody works on the key.
 SELECT lease_until_us - {now_us} FROM holdfast_idempotency
