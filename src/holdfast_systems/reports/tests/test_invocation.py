@@ -1,0 +1,377 @@
+"""One invocation: claims, races, split brain, zombies and the reaper, on each engine."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.artifact import ARTIFACT_FAULTS
+from holdfast.base import REAL, replaced, utc_text
+from holdfast.catalog import CORE, Failure
+from holdfast.store import Store
+from holdfast_systems.reports.faults import FIRESTORE_UNAVAILABLE, GCS_WRITE_FAILED, GEMINI_REQUEST_FAILED
+from holdfast_systems.reports.model import ABSENT
+
+from .scene import Scene
+from .system import run_body
+
+RACERS = 64
+STORAGE_UNAVAILABLE = ARTIFACT_FAULTS["STORAGE_UNAVAILABLE"]
+
+
+@pytest.fixture
+def scene(store: Store, tmp_path: Path) -> Scene:
+    return Scene(store, tmp_path)
+
+
+@pytest.fixture
+def make(store: Store, tmp_path: Path) -> Callable[..., Scene]:
+    return lambda **settings: Scene(store, tmp_path, **settings)
+
+
+def test_events_alone_bring_a_run_to_its_end(scene: Scene) -> None:
+    scene.flows.submit(run_body("run_1"))
+    assert [scene.event().result for _ in range(4)] == ["SUCCEEDED", "SUCCEEDED", "SUCCEEDED", "NO_READY_STEP"]
+    assert scene.document()["status"] == "SUCCEEDED"
+    assert scene.model.calls == 1
+    assert scene.step()["usage"] == {"modelCalls": 1, "inputTokens": 100, "outputTokens": 10, "costUsd": 5.5e-05}
+
+
+def test_of_64_invocations_that_race_for_one_step_one_claims_it_and_calls_the_model_once(scene: Scene) -> None:
+    scene.ready_report()
+    begin = threading.Barrier(RACERS)
+    scene.model.before = lambda: REAL.sleep(0.2)
+
+    def race(number: int) -> str:
+        begin.wait()
+        return scene.invocations.run("run_1", owner=f"event:{number}").result
+
+    with ThreadPoolExecutor(RACERS) as racers:
+        results = Counter(racers.map(race, range(RACERS)))
+    assert scene.model.calls == 1
+    assert results["SUCCEEDED"] == 1
+    assert set(results) <= {"SUCCEEDED", "STEP_CLAIM_CONFLICT", "NO_READY_STEP", "STEP_FINALIZE_CONFLICT"}
+    assert scene.step()["attempts"] == 1
+
+
+def test_a_claim_that_loses_every_time_changes_nothing(scene: Scene) -> None:
+    scene.ready_report()
+    before = scene.document()
+    real = scene.runs.patch
+    scene.runs.patch = lambda snapshot, patch: None
+    assert scene.event().result == "STEP_CLAIM_CONFLICT"
+    scene.runs.patch = real
+    assert scene.document() == before
+
+
+def test_a_claim_whose_reply_was_lost_is_recognised(scene: Scene) -> None:
+    scene.ready_report()
+    real = scene.runs.patch
+    lost = []
+
+    def patch(snapshot: Any, patch: Any) -> Any:
+        written = real(snapshot, patch)
+        if not lost:
+            lost.append(written)
+            return None
+        return written
+
+    scene.runs.patch = patch
+    assert scene.event().result == "SUCCEEDED"
+    assert (scene.model.calls, scene.step()["attempts"]) == (1, 1)
+
+
+def test_a_ready_step_whose_dependency_has_not_succeeded_is_left_alone(scene: Scene) -> None:
+    scene.flows.submit(run_body("run_1"))
+    scene.patch(step_id="ohlcv", state="PENDING")
+    scene.patch(step_id="report", state="READY")
+    # The orchestrator makes the first step ready again; the event does that one.
+    assert scene.event().result == "SUCCEEDED"
+    scene.patch(step_id="charts", state="RUNNING", startedAt=utc_text(REAL.wall_us()))
+    assert scene.event().result == "DEPENDENCY_NOT_SUCCEEDED"
+    assert "error" not in scene.step()
+
+
+def test_an_artifact_without_a_finalised_step_is_finalised_without_the_model(scene: Scene) -> None:
+    scene.ready_report()
+    real = scene.runs.patch
+
+    def patch(snapshot: Any, patch: Any) -> Any:
+        if patch.get(("steps", "report", "state")) == "SUCCEEDED":
+            raise FIRESTORE_UNAVAILABLE(reason="down")
+        return real(snapshot, patch)
+
+    scene.runs.patch = patch
+    assert scene.outcome(scene.event) == "FIRESTORE_FINALIZE_FAILED"
+    assert scene.step()["state"] == "RUNNING"
+    kept = scene.artifacts.find("run_1", "report", is_valid=lambda _: True)
+    scene.runs.patch = real
+    assert scene.event().result == "SUCCEEDED"
+    assert scene.model.calls == 1
+    assert scene.step()["outputs"] == {"gcs_uri": kept.uri}
+    assert scene.step()["usage"]["modelCalls"] == 1
+    assert scene.artifacts.find("run_1", "report", is_valid=lambda _: True).document == kept.document
+
+
+def test_a_step_that_succeeded_without_its_output_gets_it(scene: Scene) -> None:
+    scene.ready_report()
+    assert scene.event().result == "SUCCEEDED"
+    uri = scene.step()["outputs"]["gcs_uri"]
+    scene.patch(outputs=ABSENT)
+    assert scene.event().result == "SUCCEEDED"
+    assert scene.step()["outputs"] == {"gcs_uri": uri}
+    assert scene.model.calls == 1
+
+
+def test_a_step_that_was_finalised_by_another_is_not_overwritten(scene: Scene) -> None:
+    scene.ready_report()
+    scene.model.before = lambda: scene.patch(state="SUCCEEDED", outputs={"gcs_uri": "file:///elsewhere"})
+    assert scene.event().result == "STEP_FINALIZE_CONFLICT"
+    assert scene.step()["outputs"] == {"gcs_uri": "file:///elsewhere"}
+    assert "error" not in scene.step()
+
+
+def test_only_a_write_that_failed_is_repeated(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.ready_report()
+    real, tries = scene.artifacts._artifacts.put, []
+
+    def put(name: str, content: bytes) -> Any:
+        tries.append(name)
+        if len(tries) < 4:
+            raise STORAGE_UNAVAILABLE()
+        return real(name, content)
+
+    monkeypatch.setattr(scene.artifacts._artifacts, "put", put)
+    assert scene.event().result == "SUCCEEDED"
+    assert (len(tries), scene.model.calls) == (4, 1)
+
+
+def test_a_write_that_fails_for_good_ends_the_step(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.ready_report()
+    tries = []
+
+    def put(name: str, content: bytes) -> Any:
+        tries.append(name)
+        raise STORAGE_UNAVAILABLE()
+
+    monkeypatch.setattr(scene.artifacts._artifacts, "put", put)
+    assert scene.event().result == "FAILED"
+    assert scene.step()["error"]["code"] == GCS_WRITE_FAILED.code
+    assert (len(tries), scene.model.calls) == (5, 1)
+    assert scene.step()["usage"]["modelCalls"] == 1, "it was paid for all the same"
+
+
+def test_a_store_that_is_down_is_a_failure_to_be_delivered_again(scene: Scene) -> None:
+    scene.ready_report()
+    real_get, real_patch = scene.runs.get, scene.runs.patch
+
+    def down(*_: Any) -> Any:
+        raise FIRESTORE_UNAVAILABLE(reason="down")
+
+    scene.runs.get = down
+    assert scene.outcome(scene.event) == "FIRESTORE_UNAVAILABLE"
+    scene.runs.get, scene.runs.patch = real_get, down
+    assert scene.outcome(scene.event) == "FIRESTORE_CLAIM_FAILED"
+    scene.runs.patch = real_patch
+    assert scene.model.calls == 0
+    assert scene.event().result == "SUCCEEDED"
+
+
+def test_a_document_that_is_not_a_run_has_the_error_on_the_run(scene: Scene) -> None:
+    scene.runs.create(
+        "run_odd", {"runId": "run_odd", "status": "RUNNING", "steps": {"a": {"dependsOn": ["a"], "stepType": "x"}}}
+    )
+    assert scene.event("run_odd").result == "FLOW_RUN_INVALID"
+    document = scene.document("run_odd")
+    assert (document["status"], document["error"]["code"]) == ("FAILED", "FLOW_RUN_INVALID")
+    assert scene.event("run_odd").result == "FLOW_RUN_INVALID"
+
+
+# -- leases --------------------------------------------------------------------------------------------------------
+
+
+class Died(BaseException):
+    """The process is gone."""
+
+
+def die() -> None:
+    raise Died
+
+
+@pytest.fixture
+def later(virtual_store: Store, tmp_path: Path) -> Callable[..., tuple[Scene, Callable[[float], Any]]]:
+    """A scene whose clock can be moved."""
+
+    def made(**settings: Any) -> tuple[Scene, Callable[[float], Any]]:
+        scene = Scene(virtual_store, tmp_path, **settings)
+        return scene, lambda seconds: replaced(replace(REAL, wall_us=lambda: REAL.wall_us() + int(seconds * 1e6)))
+
+    return made
+
+
+def test_a_step_whose_process_died_is_started_again_after_its_lease(later: Any) -> None:
+    scene, at = later()
+    scene.ready_report()
+    scene.model.before = die
+    with pytest.raises(Died):
+        scene.event()
+    scene.model.before = lambda: None
+    assert scene.event().result == "NO_READY_STEP"
+    assert scene.reaper.sweep() == []
+    with at(901):
+        assert scene.reaper.sweep() == ["run_1"]
+        assert (scene.step()["state"], scene.step()["lost"]) == ("READY", 1)
+        assert scene.event().result == "SUCCEEDED"
+    assert scene.model.calls == 2
+
+
+def test_a_step_whose_process_dies_too_often_fails(later: Any) -> None:
+    scene, at = later(crash_reruns_max=1)
+    scene.ready_report()
+    scene.model.before = die
+    for seconds in (0, 901):
+        with at(seconds):
+            scene.reaper.sweep()
+            with pytest.raises(Died):
+                scene.event()
+    with at(2_000):
+        scene.reaper.sweep()
+        assert scene.step()["error"]["code"] == "STEP_LEASE_EXPIRED"
+        scene.event()
+    assert scene.document()["status"] == "FAILED"
+    assert scene.model.calls == 2
+
+
+def test_by_policy_a_lost_step_fails_at_once(later: Any) -> None:
+    scene, at = later(reap="failed")
+    scene.ready_report()
+    scene.model.before = die
+    with pytest.raises(Died):
+        scene.event()
+    with at(901):
+        scene.reaper.sweep()
+    assert scene.step()["error"]["code"] == "STEP_LEASE_EXPIRED"
+
+
+def test_the_reaper_finalises_a_step_whose_artifact_is_there(later: Any) -> None:
+    scene, at = later()
+    scene.ready_report()
+    real = scene.runs.patch
+    scene.runs.patch = lambda snapshot, patch: (
+        die() if patch.get(("steps", "report", "state")) == "SUCCEEDED" else real(snapshot, patch)
+    )
+    with pytest.raises(Died):
+        scene.event()
+    scene.runs.patch = real
+    with at(901):
+        assert scene.reaper.sweep() == ["run_1"]
+    assert (scene.step()["state"], scene.model.calls) == ("SUCCEEDED", 1)
+
+
+def test_the_finalise_of_a_zombie_is_refused(later: Any) -> None:
+    scene, at = later()
+    scene.ready_report()
+
+    def pause() -> None:
+        # While this invocation sleeps, its lease ends and another one takes the step and finishes it.
+        scene.model.before = lambda: None
+        with at(901):
+            assert scene.reaper.sweep() == ["run_1"]
+            assert scene.event().result == "SUCCEEDED"
+
+    scene.model.before = pause
+    assert scene.event().result == "STEP_FINALIZE_CONFLICT"
+    kept = scene.artifacts.find("run_1", "report", is_valid=lambda _: True)
+    assert kept.document["details"]["call"] == 2, "the artifact of the one that was first"
+    assert scene.step()["attempts"] == 2
+
+
+def test_a_zombie_that_fails_does_not_fail_the_step_of_another(later: Any) -> None:
+    scene, at = later()
+    scene.ready_report()
+
+    def pause() -> None:
+        scene.model.before = die
+        with at(901):
+            scene.reaper.sweep()
+            with pytest.raises(Died):
+                scene.event()
+        raise GEMINI_REQUEST_FAILED(reason="late")
+
+    scene.model.before = pause
+    assert scene.event().result == "STEP_FINALIZE_CONFLICT"
+    assert scene.step()["state"] == "RUNNING"
+
+
+def test_a_job_that_is_run_again_takes_up_what_its_dead_attempt_left(scene: Scene) -> None:
+    scene.ready_report()
+    scene.model.before = die
+    with pytest.raises(Died):
+        scene.job(job_id="7")
+    scene.model.before = lambda: None
+    assert scene.job(job_id="8").result == "NO_READY_STEP", "another job has no right to it"
+    assert scene.job(job_id="7").result == "SUCCEEDED"
+    assert (scene.model.calls, scene.step()["attempts"], scene.step()["lost"]) == (2, 2, 1)
+
+
+# -- retries by policy ---------------------------------------------------------------------------------------------
+
+
+def test_a_transient_failure_may_be_tried_again_by_policy(make: Callable[..., Scene]) -> None:
+    scene = make(step_attempts_max=2)
+    scene.ready_report()
+
+    def fail() -> None:
+        raise GEMINI_REQUEST_FAILED(reason="HTTP 500")
+
+    scene.model.before = fail
+    first = scene.event()
+    assert first.failure is not None, "the event is delivered again"
+    assert (first.result, scene.step()["state"], scene.step()["error"]["code"]) == (
+        "READY",
+        "READY",
+        "GEMINI_REQUEST_FAILED",
+    )
+    second = scene.event()
+    assert (second.result, second.failure) == ("FAILED", None)
+    assert scene.step()["state"] == "FAILED"
+    assert scene.event().result == "NO_READY_STEP"
+    assert scene.model.calls == 2
+
+
+def test_invalid_structured_output_ends_automatic_runs(make: Callable[..., Scene]) -> None:
+    scene = make(step_attempts_max=5)
+    scene.ready_report()
+    scene.model.output = {"summary": {}}
+    assert scene.event().result == "FAILED"
+    assert scene.step()["error"]["code"] == "INVALID_STRUCTURED_OUTPUT"
+    assert scene.event().result == "NO_READY_STEP"
+    assert scene.model.calls == 2, "the call and its one repair"
+
+
+def test_a_bug_ends_the_step_and_is_not_told_to_anybody(scene: Scene) -> None:
+    scene.ready_report()
+
+    def broken() -> None:
+        raise RuntimeError("a password is hunter2")
+
+    scene.work._ways = {**scene.work._ways, "LLM_REPORT": lambda task: broken()}
+    assert scene.event().result == "FAILED"
+    assert scene.step()["error"]["code"] == "INTERNAL_ERROR"
+    assert "hunter2" not in str(scene.document())
+
+
+def test_a_failure_of_the_store_raises_one_of_our_codes(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: Any, **__: Any) -> Any:
+        raise CORE["DATABASE_CONNECTION_ERROR"]()
+
+    monkeypatch.setattr(scene.store, "look", away)
+    with pytest.raises(Failure, match="FIRESTORE_UNAVAILABLE"):
+        scene.runs.get("run_1")
