@@ -248,3 +248,14 @@ def test_a_full_disk_is_told_as_such_and_nothing_is_left(small_disk: Path) -> No
     assert list((small_disk / STAGING).iterdir()) == []
     assert artifacts.put("fits", bytes(500_000)).created
     assert artifacts.get("before") == bytes(500_000)
+
+
+def test_files_are_0600_in_0700_folders_whatever_the_umask_says(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Artifacts.open(str(tmp_path / "kept")).put("papers/one.pdf", b"%PDF")
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "kept").rglob("*") if path.is_file()}
+    folders = {path.stat().st_mode & 0o777 for path in [tmp_path / "kept", tmp_path / "kept" / "papers"]}
+    assert (modes, folders) == ({"one.pdf": 0o600}, {0o700})

@@ -70,7 +70,7 @@ def test_two_processes_on_one_folder_have_one_token_and_one_database(serve: Serv
     both = [serve("beta"), serve("beta")]
     tokens = {line for one in both for line in one.lines if line.startswith("Operator's token: ")}
     file = tmp_path / "holdfast-data" / "operator-token"
-    assert len(tokens) == 1
+    assert len(tokens) == 1, "the one that made it tells it"
     assert file.read_text().strip() in tokens.pop()
     assert file.stat().st_mode & 0o777 == 0o600
     store = both[0].store()

@@ -14,8 +14,8 @@ from holdfast.cli.state import data_folder, database_of, operators_token
 def test_a_token_is_made_once_and_kept_for_its_owner_alone(tmp_path: Path) -> None:
     folder = data_folder(tmp_path / "data")
     first, shown = operators_token(folder, {})
-    again, _ = operators_token(folder, {"HOLDFAST_TOKEN": " "})
-    assert (first, shown) == (again, True)
+    again, shown_again = operators_token(folder, {"HOLDFAST_TOKEN": " "})
+    assert (first, shown, shown_again) == (again, True, False)
     assert len(first.reveal()) >= 32
     assert folder.stat().st_mode & 0o777 == 0o700
     (file,) = folder.iterdir()
@@ -31,8 +31,8 @@ def test_a_token_that_others_could_read_is_closed_to_them(tmp_path: Path) -> Non
 
 
 def test_a_given_token_is_used_and_neither_shown_nor_stored(tmp_path: Path) -> None:
-    token, shown = operators_token(tmp_path, {"HOLDFAST_TOKEN": "  of my own \n"})
-    assert (token.reveal(), shown, list(tmp_path.iterdir())) == ("of my own", False, [])
+    token, shown = operators_token(tmp_path, {"HOLDFAST_TOKEN": "  one of my own making \n"})
+    assert (token.reveal(), shown, list(tmp_path.iterdir())) == ("one of my own making", False, [])
 
 
 def test_processes_that_start_together_have_one_token(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from holdfast.artifact.naming import STAGING, checked_name
 from holdfast.artifact.presign import Signer
 from holdfast.artifact.storage_errors import storage_errors
 from holdfast.base import new_id
+from holdfast.base.private_files import FILE_MODE
 from holdfast.catalog.failure import Failure
 
 COMMIT_TRIES = 16
@@ -92,7 +93,7 @@ class LocalBackend:
         part = f"{new_id()}.part"
         with _folder(self._root, (STAGING,), name) as staging:
             with storage_errors(name):
-                file = os.open(part, MAKE, 0o666, dir_fd=staging)
+                file = os.open(part, MAKE, FILE_MODE, dir_fd=staging)
             try:
                 # Tells a sweep that the writer lives; the kernel lets go of it when the writer dies.
                 fcntl.flock(file, fcntl.LOCK_EX)

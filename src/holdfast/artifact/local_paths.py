@@ -9,6 +9,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from holdfast.base.private_files import FOLDER_MODE, make_folder
+
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Not blocking, because a pipe that somebody put there would keep us waiting for its other end.
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -32,7 +34,7 @@ def opened_folder(root: str, parts: Sequence[str], *, make: bool) -> Iterator[in
         FileNotFoundError: there is no such folder.
     """
     if make:
-        os.makedirs(root, exist_ok=True)
+        make_folder(root)
     # The root itself may be a link: where it stands is the operator's choice.
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -88,7 +90,7 @@ def _entered(folder: int, part: str, *, make: bool) -> int:
             raise
         raise FileNotFoundError(errno.ENOENT, "no folder", part) from None
     try:
-        os.mkdir(part, dir_fd=folder)
+        os.mkdir(part, FOLDER_MODE, dir_fd=folder)
         os.fsync(folder)
     except FileExistsError:
         pass  # another was quicker

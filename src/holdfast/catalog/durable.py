@@ -133,6 +133,20 @@ JOB_TWIN_EXISTS = _fault(
     remedy="Discard this one; the newer job has taken its place.",
 )
 
+# -- stored secrets ------------------------------------------------------------------------------------------------
+
+SECRET_UNREADABLE = _fault(
+    "SECRET_UNREADABLE",
+    status=500,
+    says="Something went wrong on our side.",
+    technical="the stored secret of {place} cannot be decrypted with the key {key}: {reason}",
+    retry=True,
+    blame=Blame.SERVER,
+    causes=("HOLDFAST_SECRET_KEY does not hold the key it was encrypted with", "the row was changed by hand"),
+    remedy="Add the key to HOLDFAST_SECRET_KEY and start again, or give the endpoint a new secret.",
+    severity=Severity.CRITICAL,
+)
+
 # -- idempotency keys ----------------------------------------------------------------------------------------------
 
 IDEMPOTENCY_IN_PROGRESS = _fault(

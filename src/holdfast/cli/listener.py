@@ -45,6 +45,13 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def listens_on(listener: socket.socket) -> str:
+    """Where it is bound, such as `0.0.0.0:8080 (every address of this machine)`."""
+    host, port = listener.getsockname()[:2]
+    bound = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"{bound} (every address of this machine)" if host in _ALL else bound
+
+
 def on_loopback(listener: socket.socket) -> bool:
     """Whether nobody but this machine can reach it."""
     from ipaddress import ip_address

@@ -22,6 +22,8 @@ from holdfast.cli.exit_codes import ExitCode
 from holdfast.cli.faults import WORKER_BROKEN
 from holdfast.cli.listener import address_of, listening, on_loopback, refusal
 from holdfast.cli.output import note, say
+from holdfast.cli.protection import exposure, open_folder, protect_secrets
+from holdfast.cli.serve_words import Told
 from holdfast.cli.state import (
     ADDRESS_VARIABLE,
     DEFAULT_DATA,
@@ -67,7 +69,9 @@ SystemNames = Annotated[
 
 def serve(
     systems: SystemNames = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; 0.0.0.0 is all of this machine.", envvar="HOLDFAST_HOST")
+    ] = "127.0.0.1",
     port: Annotated[
         int,
         typer.Option(help="The port to listen on; 0 takes any free one.", envvar="HOLDFAST_PORT", min=0, max=65_535),
@@ -97,20 +101,22 @@ def serve(
     ] = GRACE_S,
     alerts: AlertsFile = None,
     public_metrics: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--public-metrics/--no-public-metrics",
             envvar="HOLDFAST_PUBLIC_METRICS",
-            help="Whether /metrics answers without the operator's token.",
+            help="Whether /metrics answers without the operator's token; without it, only where nobody but this "
+            "machine can reach it.",
+            show_default=False,
         ),
-    ] = True,
+    ] = None,
     log: LogOption = None,
     log_level: LevelOption = LogLevel.WARNING,
     database: DatabaseInData = None,
 ) -> None:
     """Serve systems with their jobs, the console, a page for every fault, and the health check, until told to stop.
 
-    State is kept under --data; the operator's token is HOLDFAST_TOKEN, or one that is made there once and printed.
+    State is kept under --data; the operator's token is HOLDFAST_TOKEN, or one that is made there and printed once.
     """
     import uvicorn  # noqa: F401 - an extra of its own: the message about it comes from `main`
 
@@ -124,24 +130,28 @@ def serve(
         raise typer.Exit(ExitCode.FAILED) from None
     with listener, explained():
         names = chosen(systems or [])
+        # Behind a proxy others reach it, too.
+        closed = on_loopback(listener) and address is None
         token, shown = operators_token(data_folder(data), os.environ)
+        warnings = [*exposure(listener, address), *open_folder(data)]
         with opened(database_of(data, database), create=True) as store:
             store.migrate()
+            warnings += protect_secrets(store, os.environ)
             premises = Premises(
                 store=store,
                 data=data,
                 token=token,
                 address=(address or address_of(listener)).rstrip("/"),
-                standins=not systems and on_loopback(listener) if standins is None else standins,
+                standins=not systems and closed if standins is None else standins,
                 alone=len(set(systems or [])) == 1,
             )
             wishes = _Wishes(
                 policy=policy,
                 grace_s=grace if worker else None,
-                public_metrics=public_metrics,
+                public_metrics=closed if public_metrics is None else public_metrics,
                 log=Log(log, log_level),
             )
-            _run(premises, built(names, premises), listener, wishes, token_shown=shown)
+            _run(premises, built(names, premises), listener, wishes, Told(token_shown=shown, warnings=tuple(warnings)))
     _end()
 
 
@@ -156,9 +166,7 @@ class _Wishes:
     log: Log
 
 
-def _run(
-    premises: Premises, made: Sequence[System], listener: socket.socket, wishes: _Wishes, *, token_shown: bool
-) -> None:
+def _run(premises: Premises, made: Sequence[System], listener: socket.socket, wishes: _Wishes, told: Told) -> None:
     from holdfast.cli.serve_run import Ended, Serving
     from holdfast.cli.serve_words import announce
     from holdfast.http.lifespan import StartFailed
@@ -173,9 +181,7 @@ def _run(
             listener=listener,
             store=premises.store,
             worker=here,
-            ready=lambda: announce(
-                premises, made, layout, works=here is not None, token_shown=token_shown, console_link=console.link
-            ),
+            ready=lambda: announce(premises, made, layout, told, works=here is not None, console_link=console.link),
             closing=lambda: _close([console.close, *(system.closing for system in made)]),
         )
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.cli.assembly import Premises
@@ -17,13 +18,22 @@ if TYPE_CHECKING:
 COLUMNS_MIN = 48
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What the person is told once, when everything runs."""
+
+    token_shown: bool
+    """Whether the operator's token was made just now."""
+    warnings: tuple[str, ...] = ()
+
+
 def announce(
     premises: Premises,
     made: Sequence[System],
     layout: Layout,
+    told: Told,
     *,
     works: bool,
-    token_shown: bool,
     console_link: str = "",
 ) -> None:
     """Say where everything is; only what answers is said."""
@@ -39,8 +49,10 @@ def announce(
             say(f"  {system.name}: {line}")
     if console_link:
         say(f"Console: {console_link}")
-    if token_shown:
-        say(f"Operator's token: {premises.token.reveal()} (kept in {premises.data / TOKEN_FILE})")
+    if told.token_shown:
+        say(f"Operator's token: {premises.token.reveal()} (kept in {premises.data / TOKEN_FILE}, not shown again)")
     say(f"State: {premises.data}, {premises.store.address}; {'jobs run here' if works else 'no jobs run here'}.")
+    for warning in told.warnings:
+        say(f"Warning: {warning}")
     say("Stop with Ctrl-C.")
     sys.stdout.flush()

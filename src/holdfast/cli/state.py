@@ -14,7 +14,8 @@ from typing import Annotated
 import typer
 
 from holdfast.base import Secret, new_id, world
-from holdfast.cli.system_faults import DATA_UNUSABLE
+from holdfast.base.private_files import make_folder
+from holdfast.cli.system_faults import DATA_UNUSABLE, TOKEN_TOO_SHORT
 from holdfast.store.address import ENVIRONMENT_VARIABLE
 
 DATA_VARIABLE = "HOLDFAST_DATA"
@@ -24,6 +25,7 @@ DEFAULT_DATA = Path("holdfast-data")
 DATABASE_FILE = "holdfast.db"
 TOKEN_FILE = "operator-token"  # noqa: S105 - the name of a file
 TOKEN_BYTES = 24
+TOKEN_CHARS_MIN = 16
 TOKEN_FILE_CHARS_MAX = 1_024
 
 DataFolder = Annotated[
@@ -52,7 +54,7 @@ def data_folder(folder: Path) -> Path:
         Failure: DATA_UNUSABLE.
     """
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as refused:
         raise DATA_UNUSABLE(folder=folder, problem=refused.strerror or str(refused)) from None
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -66,22 +68,28 @@ def database_of(folder: Path, database: str | None) -> str:
 
 
 def operators_token(folder: Path, environment: Mapping[str, str]) -> tuple[Secret, bool]:
-    """The operator's token, and whether it is one of our own making that has to be shown.
+    """The operator's token, and whether it was made just now and has to be shown.
 
     Raises:
-        Failure: DATA_UNUSABLE when it can neither be read nor written.
+        Failure: DATA_UNUSABLE when it can neither be read nor written; TOKEN_TOO_SHORT.
     """
     given = environment.get(TOKEN_VARIABLE, "").strip()
     if given:
-        return Secret(given), False
+        return _long_enough(given), False
     file = folder / TOKEN_FILE
     try:
-        text = _read(file) if file.exists() else _made(file)
+        text, fresh = (_read(file), False) if file.exists() else _made(file)
     except OSError as refused:
         raise DATA_UNUSABLE(folder=file, problem=refused.strerror or str(refused)) from None
     if not text:
         raise DATA_UNUSABLE(folder=file, problem="there is no token in it; remove it, and a new one is made")
-    return Secret(text), True
+    return _long_enough(text), fresh
+
+
+def _long_enough(token: str) -> Secret:
+    if len(token) < TOKEN_CHARS_MIN:
+        raise TOKEN_TOO_SHORT(chars=len(token), least=TOKEN_CHARS_MIN)
+    return Secret(token)
 
 
 def _read(file: Path) -> str:
@@ -90,8 +98,8 @@ def _read(file: Path) -> str:
         return opened.read(TOKEN_FILE_CHARS_MAX).strip()
 
 
-def _made(file: Path) -> str:
-    """A new token, on disk before it is used; whoever was quicker has made the one that counts."""
+def _made(file: Path) -> tuple[str, bool]:
+    """A new token, on disk before it is used, and whether it counts: another process may have been quicker."""
     text = urlsafe_b64encode(world().token_bytes(TOKEN_BYTES)).decode().rstrip("=")
     draft = file.with_name(f"{file.name}.{new_id()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -103,7 +111,7 @@ def _made(file: Path) -> str:
         try:
             file.hardlink_to(draft)  # unlike a rename, this never replaces the one that another process has made
         except FileExistsError:
-            return _read(file)
-        return text
+            return _read(file), False
+        return text, True
     finally:
         draft.unlink(missing_ok=True)

@@ -32,6 +32,20 @@ DATA_UNUSABLE = errors.fault(
     causes=("it cannot be made or written to", "it belongs to somebody else"),
     remedy="Choose another with --data or HOLDFAST_DATA.",
 )
+TOKEN_TOO_SHORT = errors.fault(
+    "TOKEN_TOO_SHORT",
+    status=500,
+    says="The operator's token has {chars} characters; it needs at least {least}.",
+    causes=("a token that was made up by hand",),
+    remedy="Set HOLDFAST_TOKEN to something long and random, or leave it out: then one is made.",
+)
+SECRET_KEY_INVALID = errors.fault(
+    "SECRET_KEY_INVALID",
+    status=500,
+    says="Stored secrets cannot be encrypted: {problem}.",
+    causes=("HOLDFAST_SECRET_KEY holds a key that is too short", "the package that encrypts is not installed"),
+    remedy="Make a key with `openssl rand -base64 32`, or leave the variable out.",
+)
 EXPORT_UNREADABLE = errors.fault(
     "EXPORT_UNREADABLE",
     status=400,

@@ -13,6 +13,7 @@ from holdfast.base import Secret, encode, limits, utc_text
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.policy import RateLimit
 from holdfast.store import Row
+from holdfast.store.sealing import seal, unseal
 
 SCHEDULE_S = (1.0, 2.0, 4.0, 8.0)
 """At once, then after 1, 2, 4 and 8 seconds: five attempts."""
@@ -136,7 +137,7 @@ class Endpoint:
             "scheme": self.scheme,
             "event_types": encode(self.event_types),
             "delays_s": encode(self.delays_s),
-            "headers": encode({name: value.reveal() for name, value in self.headers.items()}),
+            "headers": self._sealed_headers(),
             "timeout_us": _us(self.timeout_s),
             "retry_after_max_us": _us(self.retry_after_max_s),
             "in_flight_max": self.in_flight_max,
@@ -146,13 +147,23 @@ class Endpoint:
             "ordered": int(self.ordered),
         }
 
+    def _sealed_headers(self) -> str:
+        if not self.headers:
+            return "{}"
+        said = encode({name: value.reveal() for name, value in self.headers.items()})
+        return seal(Secret(said), headers_place(self.id))
+
     def __str__(self) -> str:
         state = "enabled" if self.disabled_us is None else f"disabled at {utc_text(self.disabled_us)}"
         return f"{self.id} ({self.url}, {state})"
 
 
 def of_row(row: Row, secrets: Sequence[Row] = ()) -> Endpoint:
-    """The endpoint that the table holds."""
+    """The endpoint that the table holds.
+
+    Raises:
+        Failure: SECRET_UNREADABLE.
+    """
     (id_, tenant, url, scheme, types, delays, headers, timeout_us, ceiling_us, in_flight, count, per_us, burst,
      ordered, disabled_us, reason, created_us) = row  # fmt: skip
     return Endpoint(
@@ -162,7 +173,7 @@ def of_row(row: Row, secrets: Sequence[Row] = ()) -> Endpoint:
         scheme=scheme,
         event_types=tuple(json.loads(types)),
         delays_s=tuple(json.loads(delays)),
-        headers={name: Secret(value) for name, value in json.loads(headers).items()},
+        headers={name: Secret(value) for name, value in _headers(id_, headers).items()},
         timeout_s=timeout_us / 1_000_000,
         retry_after_max_s=ceiling_us / 1_000_000,
         in_flight_max=in_flight,
@@ -172,10 +183,25 @@ def of_row(row: Row, secrets: Sequence[Row] = ()) -> Endpoint:
         disabled_reason=reason,
         created_us=created_us,
         secrets=tuple(
-            SigningSecret(secret=Secret(secret), created_us=made_us, expires_us=expires_us)
+            SigningSecret(secret=unseal(secret, secret_place(id_)), created_us=made_us, expires_us=expires_us)
             for secret, made_us, expires_us in secrets
         ),
     )
+
+
+def secret_place(endpoint_id: str) -> str:
+    """What the stored secrets of an endpoint are bound to."""
+    return f"webhook_secret:{endpoint_id}"
+
+
+def headers_place(endpoint_id: str) -> str:
+    """What the stored headers of an endpoint are bound to."""
+    return f"webhook_headers:{endpoint_id}"
+
+
+def _headers(endpoint_id: str, stored: str) -> dict[str, str]:
+    found: dict[str, str] = json.loads(unseal(stored, headers_place(endpoint_id)).reveal())
+    return found
 
 
 def wants(patterns: Sequence[str], event_type: str) -> bool:

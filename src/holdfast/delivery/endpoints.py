@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Unpack
 
 from holdfast.base import Secret, limits, new_id, prefixed_id
 from holdfast.catalog.core import BAD_REQUEST
-from holdfast.delivery.endpoint import Endpoint, EndpointSettings, of_row
+from holdfast.delivery.endpoint import Endpoint, EndpointSettings, of_row, secret_place
 from holdfast.delivery.faults import ENDPOINT_NOT_FOUND
 from holdfast.delivery.signing import SECRETS_MAX, SecretInvalid, Signer
-from holdfast.store import Store, Tx
+from holdfast.store import Row, Store, Tx
+from holdfast.store.sealing import is_current, seal, unseal
 
 OVERLAP_S = 86_400.0
+RESEAL_ROWS = 100
 ENDPOINTS_MAX = 1_000
 """For each tenant: every event looks at all of them."""
 REASON_CHARS_MAX = 500
@@ -59,7 +62,8 @@ class Endpoints:
             if found is not None and found[0] >= ENDPOINTS_MAX:
                 raise BAD_REQUEST("{field} has {most} endpoints already.", field="tenant", most=ENDPOINTS_MAX)
             tx.run("delivery.add_endpoint", tenant=tenant, **endpoint.columns())
-            tx.run("delivery.add_secret", id=new_id(), endpoint_id=endpoint.id, secret=made.reveal())
+            sealed = seal(made, secret_place(endpoint.id))
+            tx.run("delivery.add_secret", id=new_id(), endpoint_id=endpoint.id, secret=sealed)
             _note(tx, endpoint.id, "added", None)
             return show(tx, endpoint.id)
 
@@ -97,6 +101,7 @@ class Endpoints:
             for held in changed.secrets:
                 self._usable(changed.scheme, held.secret)
             tx.run("delivery.update_endpoint", **changed.columns())
+            _reseal_secrets(tx, endpoint_id)
             _note(tx, endpoint_id, "updated", ", ".join(sorted(changes)))
             return changed
 
@@ -145,7 +150,8 @@ class Endpoints:
             tx.run("delivery.forget_secrets", endpoint_id=endpoint_id)
             if overlap_s and len(endpoint.secrets) >= SECRETS_MAX:
                 raise BAD_REQUEST("{field} were rotated too often; wait until the old ones expire.", field="secrets")
-            tx.run("delivery.add_secret", id=secret_id, endpoint_id=endpoint_id, secret=made.reveal())
+            sealed = seal(made, secret_place(endpoint_id))
+            tx.run("delivery.add_secret", id=secret_id, endpoint_id=endpoint_id, secret=sealed)
             tx.run(
                 "delivery.expire_secrets",
                 endpoint_id=endpoint_id,
@@ -156,6 +162,20 @@ class Endpoints:
             return made
 
         return self.store.atomic(phase)
+
+    def reseal(self) -> int:
+        """Encrypt what is stored under another key, or under none, with the key in force; how many endpoints changed.
+
+        Raises:
+            Failure: SECRET_UNREADABLE; what was done before it stays done.
+        """
+        after, changed = "", 0
+        while rows := self.store.atomic(partial(_stored, after=after), write=False):
+            after = rows[-1][0]
+            stale = sorted({row[0] for row in rows if not all(is_current(text) for text in row[1:] if text != "{}")})
+            for endpoint_id in stale:
+                changed += self.store.atomic(partial(_resealed, endpoint_id=endpoint_id), repeatable=True)
+        return changed
 
     def _usable(self, scheme: str, secret: Secret | None) -> Secret:
         signer = self._schemes.get(scheme)
@@ -244,6 +264,26 @@ def remove_endpoint(tx: Tx, endpoint_id: str, reason: str | None, *, tenant: str
 def _held(tx: Tx, endpoint_id: str, tenant: str | None = None) -> Endpoint:
     tx.row("delivery.hold_endpoint", id=endpoint_id)
     return show(tx, endpoint_id, tenant=tenant)
+
+
+def _stored(tx: Tx, *, after: str) -> Sequence[Row]:
+    return tx.rows("delivery.stored_secrets", after=after, count=RESEAL_ROWS)
+
+
+def _resealed(tx: Tx, *, endpoint_id: str) -> bool:
+    """Write all secrets of an endpoint again; False when it is gone."""
+    if tx.row("delivery.hold_endpoint", id=endpoint_id) is None:
+        return False
+    tx.run("delivery.update_endpoint", **show(tx, endpoint_id).columns())
+    _reseal_secrets(tx, endpoint_id)
+    return True
+
+
+def _reseal_secrets(tx: Tx, endpoint_id: str) -> None:
+    for secret_id, stored in tx.rows("delivery.secrets_of", endpoint_id=endpoint_id):
+        if not is_current(stored):
+            place = secret_place(endpoint_id)
+            tx.run("delivery.reseal_secret", id=secret_id, secret=seal(unseal(stored, place), place), stored=stored)
 
 
 def _check_reason(reason: object) -> None:

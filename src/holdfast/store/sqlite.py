@@ -6,6 +6,7 @@ so they never meet SQLite's own lock; between processes that lock is waited for,
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -15,9 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.base import monotonic_s, world
+from holdfast.base.private_files import make_file, make_folder, open_to_others
 from holdfast.catalog.core import TRANSACTION_ROLLED_BACK
 from holdfast.store.database import Cursor, Execute, Follow
 from holdfast.store.statements import Engine
+
+log = logging.getLogger("holdfast.store")
 
 BUSY_S = 30.0
 """So long a process waits for another one's transaction."""
@@ -44,7 +48,14 @@ class SqliteDatabase:
         self._inherited: list[object] = []
         self._begin_empty()
         if path != MEMORY:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            self._make_private()
+
+    def _make_private(self) -> None:
+        """Make the file for its owner alone, and so its write-ahead log too; one that was there stays as it is."""
+        make_folder(Path(self._path).parent)
+        make_file(self._path)
+        if open_to_others(self._path):
+            log.warning("other users of this machine may open the database %s; chmod 600 closes it", self._path)
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Execute]:

@@ -6,9 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 from holdfast.artifact import Artifacts
+from holdfast.base.private_files import make_folder
 from holdfast.catalog import Blame
 from holdfast.http import Check
 from holdfast.http.system import Ground, System
+from holdfast.store.shared_secret import shared_secret
 from holdfast.worker import Handlers, QueueSettings
 from holdfast_systems.conversion import tables
 from holdfast_systems.conversion.api import Patient, application
@@ -39,10 +41,10 @@ def build(ground: Ground) -> System:
     tables.prepare(ground.store)
     artifacts = Artifacts.open(settings.artifacts or str(ground.folder / "artifacts"))
     spool = ground.folder / "spool"
-    spool.mkdir(parents=True, exist_ok=True)
+    make_folder(spool)
     place = Place(settings.gateway, ground.folder / "gateway", bytes_max=settings.bytes_max, switchable=ground.standins)
     gateway = Gateway(place.address, timeout_s=settings.gateway_timeout_s, result_bytes_max=settings.result_bytes_max)
-    secret = tables.shared_secret(ground.store)
+    secret = shared_secret(ground.store, "conversion:session")
     quota = Quota(ground.store, settings, secret)
     conversions = Conversions(ground.store, artifacts, settings, quota)
     parts = urlsplit(ground.address)

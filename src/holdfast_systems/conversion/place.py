@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.base import Secret
+from holdfast.base.private_files import make_folder
 
 if TYPE_CHECKING:
     from holdfast_systems.conversion.gateway import Gateway
@@ -75,7 +76,7 @@ def _free_place(folder: Path) -> tuple[Path, int]:
     """A folder that no other process uses, and the lock that says so; the kernel opens it when this process dies."""
     for number in range(1, PLACES_MAX + 1):
         place = folder / str(number)
-        place.mkdir(parents=True, exist_ok=True)
+        make_folder(place)
         lock = os.open(place / "lock", os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

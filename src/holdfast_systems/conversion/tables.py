@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.base import Secret, world
 from holdfast.catalog import CORE, Failure
 from holdfast.store import Store, Tx
 from holdfast.worker import Jobs
@@ -16,26 +15,12 @@ SYSTEM = "conversion"
 TWIN_TRIES = 5
 RESERVED_S = 30.0
 """So long a failed upload that is about to be revived keeps its key."""
-SECRET_BYTES = 32
 
 
 def prepare(store: Store) -> None:
     """Load the statements and bring the tables up to date."""
     store.load(PACKAGE)
     store.migrate(PACKAGE, system=SYSTEM)
-
-
-def shared_secret(store: Store) -> Secret:
-    """What signs cookies: made by whoever asks first, the same for all who use this store."""
-    made = world().token_bytes(SECRET_BYTES).hex()
-
-    def phase(tx: Tx) -> str:
-        tx.run("conversion.keep_secret", name="session", value=made)
-        found = tx.row("conversion.secret", name="session")
-        assert found is not None
-        return str(found[0])
-
-    return Secret(store.atomic(phase, repeatable=True))
 
 
 def find(tx: Tx, upload_id: str) -> dict[str, Any] | None:

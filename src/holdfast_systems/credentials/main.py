@@ -10,6 +10,7 @@ from holdfast.http import Check, Reach
 from holdfast.http.asgi import Application
 from holdfast.http.system import Ground, System, nothing
 from holdfast.store import Store
+from holdfast.store.shared_secret import shared_secret
 from holdfast.worker import Handlers, Jobs
 from holdfast_systems.credentials import tables
 from holdfast_systems.credentials.alerts import OPS_TENANT, Alerts
@@ -108,10 +109,10 @@ class _Half:
 
 
 def _secrets(store: Store, settings: Settings) -> tuple[Mapping[str, Sequence[Secret]], bool]:
-    """The secrets of every platform, and whether one had to be made: it is the same in all processes, and kept."""
+    """The secrets of every platform, and whether one was made just now: it is the same in all processes, and kept."""
     known = {name: one.secrets for name, one in settings.platforms.items()}
     if known[PLATFORM]:
         return known, False
     fresh = BodyHmac().new_secret()
-    kept = store.atomic(lambda tx: tables.settle(tx, f"secret:{PLATFORM}", fresh.reveal()))
-    return {**known, PLATFORM: (Secret(kept),)}, True
+    kept = shared_secret(store, f"credentials:{PLATFORM}", lambda: fresh)
+    return {**known, PLATFORM: (kept,)}, kept == fresh

@@ -209,6 +209,14 @@ CREATE TABLE holdfast_api_key (
 );
 CREATE INDEX holdfast_api_key_tenant ON holdfast_api_key (tenant, id);
 
+-- Secrets that all processes share, such as what signs session cookies; encrypted where HOLDFAST_SECRET_KEY is set.
+
+CREATE TABLE holdfast_secret (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL,
+  created_us BIGINT NOT NULL
+);
+
 -- Webhooks: who is told, what they are told, and which job tells whom.
 
 CREATE TABLE holdfast_webhook_endpoint (
@@ -237,7 +245,8 @@ CREATE TABLE holdfast_webhook_endpoint (
 );
 CREATE INDEX holdfast_webhook_endpoint_enabled ON holdfast_webhook_endpoint (tenant, id) WHERE disabled_us IS NULL;
 
--- The secrets themselves, because signing needs them: whoever reads this table can sign in our name.
+-- The secrets themselves, because signing needs them: encrypted where HOLDFAST_SECRET_KEY is set, with the name of the
+-- key. Where it is not, whoever reads this table can sign in our name.
 CREATE TABLE holdfast_webhook_secret (
   id TEXT PRIMARY KEY,
   endpoint_id TEXT NOT NULL REFERENCES holdfast_webhook_endpoint (id) ON DELETE CASCADE,

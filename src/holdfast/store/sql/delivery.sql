@@ -68,6 +68,19 @@ DELETE FROM holdfast_webhook_secret WHERE endpoint_id = :endpoint_id AND expires
 SELECT secret, created_us, expires_us FROM holdfast_webhook_secret
  WHERE endpoint_id = :endpoint_id AND (expires_us IS NULL OR expires_us > {now_us}) ORDER BY id DESC;
 
+-- name: secrets_of
+SELECT id, secret FROM holdfast_webhook_secret WHERE endpoint_id = :endpoint_id ORDER BY id;
+
+-- name: reseal_secret
+UPDATE holdfast_webhook_secret SET secret = :secret WHERE id = :id AND secret = :stored;
+
+-- name: stored_secrets
+-- Endpoints after this one, each with its headers and a secret, to see under which key they are stored.
+SELECT endpoint.id, endpoint.headers, COALESCE(secret.secret, '{}')
+  FROM (SELECT id, headers FROM holdfast_webhook_endpoint WHERE id > :after ORDER BY id LIMIT :count) AS endpoint
+  LEFT JOIN holdfast_webhook_secret AS secret ON secret.endpoint_id = endpoint.id
+ ORDER BY endpoint.id;
+
 -- name: breaker
 SELECT state FROM holdfast_breaker WHERE name = :name;
 

@@ -16,6 +16,7 @@ from threading import Event, Lock, Thread
 from typing import Self
 
 from holdfast.base import Secret, monotonic_s, world
+from holdfast.base.private_files import make_folder
 from holdfast_systems.conversion.gateway.__main__ import ANNOUNCED, TOKEN_BYTES, TOKEN_VARIABLE
 from holdfast_systems.conversion.gateway.converter import quiet_environment
 from holdfast_systems.conversion.gateway.limits import MEBIBYTE, GatewayLimits
@@ -177,7 +178,7 @@ def start_gateway(folder: Path, *, limits: GatewayLimits | None = None, faults: 
     Raises:
         GatewayNotStarted: it did not come up; its log in the folder says why.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return Gateway(folder.resolve(), limits or GatewayLimits(), faults=faults, port=port)
 
 

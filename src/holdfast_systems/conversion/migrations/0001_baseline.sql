@@ -32,10 +32,3 @@ CREATE UNIQUE INDEX holdfast_conversion_upload_twins ON holdfast_conversion_uplo
 CREATE UNIQUE INDEX holdfast_conversion_upload_job ON holdfast_conversion_upload (job_id) WHERE job_id IS NOT NULL;
 CREATE INDEX holdfast_conversion_upload_address ON holdfast_conversion_upload (address) WHERE purged_us IS NULL;
 CREATE INDEX holdfast_conversion_upload_kept ON holdfast_conversion_upload (created_us) WHERE purged_us IS NULL;
-
--- What signs session cookies; in the store, so that all machines agree.
-CREATE TABLE holdfast_conversion_secret (
-  name TEXT NOT NULL PRIMARY KEY,
-  value TEXT NOT NULL,
-  created_us BIGINT NOT NULL
-);

@@ -126,11 +126,5 @@ SELECT job.id FROM holdfast_job AS job
    AND NOT EXISTS (SELECT 1 FROM holdfast_conversion_upload AS conversion_upload WHERE conversion_upload.job_id = job.id)
  ORDER BY job.failed_us LIMIT :count;
 
--- name: keep_secret
-INSERT INTO holdfast_conversion_secret (name, value, created_us) VALUES (:name, :value, {now_us}) ON CONFLICT (name) DO NOTHING;
-
--- name: secret
-SELECT value FROM holdfast_conversion_secret WHERE name = :name;
-
 -- name: link
 UPDATE holdfast_conversion_upload SET job_id = :job_id WHERE id = :id;

@@ -1,14 +1,10 @@
-"""Owners: a signature of ours or nothing, and the same secret for everyone who shares the store."""
+"""Owners: a signature of ours or nothing."""
 
 from __future__ import annotations
-
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from holdfast.base import Secret
-from holdfast.store import Store
-from holdfast_systems.conversion import tables
 from holdfast_systems.conversion.session import Sessions
 
 SESSIONS = Sessions(Secret("s"))
@@ -33,11 +29,3 @@ def test_no_two_owners_are_the_same() -> None:
 
 def test_another_secret_signs_otherwise() -> None:
     assert Sessions(Secret("other")).owner(SESSIONS.signed(OWNER)) is None
-
-
-def test_machines_that_start_together_agree_on_one_secret(store: Store) -> None:
-    tables.prepare(store)
-    with ThreadPoolExecutor(8) as threads:
-        secrets = {secret.reveal() for secret in threads.map(tables.shared_secret, [store] * 8)}
-    assert len(secrets) == 1
-    assert len(secrets.pop()) == 64
