@@ -55,7 +55,7 @@ def sweep(store: Store) -> int:
     """Take back what expired workers held; how many workers there were."""
 
     def phase(tx: Tx) -> int:
-        expired = tx.rows("worker.expired", count=10)
+        expired = tx.rows("worker.expired", count=10, asking="")
         for (dead,) in expired:
             ledger.reclaim(tx, dead, "sweeper", lambda _: None)
         return len(expired)
@@ -245,8 +245,9 @@ def test_a_worker_that_takes_its_own_lost_job_again_settles_the_new_attempt(stor
         job_id = jobs.enqueue("work").id
         # Or later, should it have stood still by itself.
         wait_until(lambda: jobs.show(job_id)["state"] != "queued", within_s=WITHIN_S, what="it is claimed")
-        # As if it had stood still: on the database's clock its lease is over.
-        rows(str(store.address), "UPDATE holdfast_worker SET lease_until_us = 0")
+        # As if it had stood still for long: another worker declares it dead.
+        (held_by,) = rows(str(store.address), f"SELECT lease_owner FROM holdfast_job WHERE id = '{job_id}'")[0]
+        store.atomic(lambda tx: ledger.reclaim(tx, held_by, "sweeper", handlers.rule_of))
         assert jobs.wait(job_id, WITHIN_S) == "fresh"
 
 

@@ -196,7 +196,7 @@ def test_a_worker_that_lost_its_lease_settles_nothing_and_takes_a_new_name(
     made = jobs.enqueue("k")
     assert begun.wait(PATIENCE_S)
     Queues(store).pause("default", "until the worker has noticed: else it may claim once more under its old name")
-    store.atomic(lambda tx: tx._execute("UPDATE holdfast_worker SET lease_until_us = 1", {}))
+    store.atomic(lambda tx: ledger.reclaim(tx, old, "sweeper", lambda _: JOB_RETRY))
     wait_until(lambda: worker.id != old, within_s=PATIENCE_S, what="it has a new name")
     Queues(store).resume("default")
     assert jobs.wait(made.id, PATIENCE_S) == "second"
@@ -263,7 +263,7 @@ class Deaths:
         return held
 
     def _sweep(self, tx: Any) -> None:
-        for (dead,) in tx.rows("worker.expired", count=9):
+        for (dead,) in tx.rows("worker.expired", count=9, asking=""):
             ledger.reclaim(tx, dead, "sweeper", lambda _: self._rule)
         # What is to wait a while before its next attempt has waited.
         self._time.advance(60)
@@ -333,7 +333,7 @@ def test_a_clock_that_is_a_day_off_steals_nothing_and_loses_nothing(store: Store
     (job,) = claim(store, "alive")
     later = jobs.enqueue("later", delay_s=600)
     with replaced(World(wall_us=lambda: REAL.wall_us() + off_s * 1_000_000)):
-        assert store.atomic(lambda tx: tx.rows("worker.expired", count=9)) == []
+        assert store.atomic(lambda tx: tx.rows("worker.expired", count=9, asking="")) == []
         assert store.atomic(lambda tx: tx.rows("job.promote", count=9)) == []
         assert store.single("worker.renew", id="alive", lease_us=600_000_000)
         delayed = jobs.enqueue("k", delay_s=600)

@@ -1,7 +1,11 @@
 """The heart of a worker: it renews the lease, and looks after what no single job can.
 
 The lease is on the database's clock. The worker itself trusts only the time that has passed since it last asked: a
-worker that could not renew for a whole lease stops claiming and settling by itself, before anyone takes its jobs.
+worker that could not renew for a whole lease stops claiming and settling by itself, before anyone takes its jobs. If
+nobody has taken them when it can renew again, it keeps them.
+
+When the database itself was away, nobody could renew. Nobody is declared dead then before everybody has had a whole
+lease to be heard of.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from holdfast.worker.handlers import Handlers
 SWEEP_SHARE = 0.1
 """Expired workers are looked for ten times in a lease: their jobs come back within 1.2 leases."""
 BEATS_PER_LEASE = 3
+SILENCE_SHARE = 0.5
+"""A database that did not answer for this part of a lease was away."""
 PROMOTE_MAX = 1_000
 EXPIRED_MAX = 10
 REST_S = 1.0
@@ -49,6 +55,10 @@ class Heart:
         self._cancel = cancel
         self._tend = tend
         self._renewed_s = float("-inf")
+        self._answered_s = float("inf")
+        """When the database last answered."""
+        self._patient_until_s = float("-inf")
+        """Until then nobody is declared dead."""
         self._looked_gone_s = float("-inf")
         self._stopping = threading.Event()
         self._nudge = threading.Event()
@@ -65,6 +75,10 @@ class Heart:
             Failure: the database cannot be reached.
         """
         self.register()
+        ((others, alive),) = self._store.look("worker.others", id=self.worker)
+        if others > 1 and not alive:
+            # Several do not die at once: the database was away before this one came.
+            self._patient_until_s = monotonic_s() + self._lease_s
         for thread in self._threads:
             thread.start()
 
@@ -115,10 +129,19 @@ class Heart:
     def _renew(self) -> None:
         asked_s = monotonic_s()
         lease_us = int(self._lease_s * 1_000_000)
-        if self._store.single("worker.renew", id=self.worker, lease_us=lease_us, repeatable=True):
+        renewed = self._store.single("worker.renew", id=self.worker, lease_us=lease_us, repeatable=True)
+        self._answered()
+        if renewed:
             self._renewed_s = asked_s
         else:
             self._lost()
+
+    def _answered(self) -> None:
+        """The database answered; where it had not for a while, nobody else could renew either."""
+        now_s = monotonic_s()
+        if now_s - self._answered_s > self._lease_s * SILENCE_SHARE:
+            self._patient_until_s = now_s + self._lease_s
+        self._answered_s = now_s
 
     def _sweep(self) -> None:
         rest_s = min(REST_S, self._lease_s * SWEEP_SHARE)
@@ -134,7 +157,9 @@ class Heart:
     def _sweep_once(self) -> float:
         """Look, and sweep where there is something to sweep: an idle worker costs one small question."""
         ((expired, due_us, cancels, unseen),) = self._store.look("worker.look", owner=self.worker)
+        self._answered()
         now_s = monotonic_s()
+        expired = expired and now_s >= self._patient_until_s
         unsure = now_s - self._looked_gone_s >= self._lease_s
         # A mark that tells nobody anything is left to a worker that somebody listens to.
         if expired or cancels or unsure or (unseen and bus.listeners) or (due_us is not None and due_us <= 0):
@@ -148,7 +173,9 @@ class Heart:
         woken = False
         # Holders of jobs that nobody knows any more are looked for once in a lease: it all but never happens.
         gone = tx.rows("worker.gone", count=EXPIRED_MAX) if unsure else []
-        for (dead,) in [*tx.rows("worker.expired", count=EXPIRED_MAX), *gone]:
+        patient = monotonic_s() < self._patient_until_s
+        expired = [] if patient else tx.rows("worker.expired", count=EXPIRED_MAX, asking=self.worker)
+        for (dead,) in [*expired, *gone]:
             taken = ledger.reclaim(tx, dead, self.worker, self._handlers.rule_of)
             tx.after_commit.append(partial(telling.settled, (), taken, ([], [])))
             woken = True

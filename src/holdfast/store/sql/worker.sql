@@ -3,10 +3,8 @@ INSERT INTO holdfast_worker (id, host, process, queues, started_us, seen_us, lea
 VALUES (:id, :host, :process, :queues, {now_us}, {now_us}, {now_us} + :lease_us);
 
 -- name: renew
--- Zero rows: the lease ran out and somebody has swept this worker away.
-UPDATE holdfast_worker SET seen_us = {now_us}, lease_until_us = {now_us} + :lease_us
- WHERE id = :id AND lease_until_us > {now_us}
-RETURNING id;
+-- A lease that has run out is renewed too, as long as nobody has taken the jobs. Zero rows: somebody has.
+UPDATE holdfast_worker SET seen_us = {now_us}, lease_until_us = {now_us} + :lease_us WHERE id = :id RETURNING id;
 
 -- name: leave
 -- Not while it holds a job: without this row nobody would ever take the job back.
@@ -19,13 +17,19 @@ SELECT DISTINCT job.lease_owner FROM holdfast_job AS job
  LIMIT :count;
 
 -- name: expired
-SELECT id FROM holdfast_worker WHERE lease_until_us <= {now_us} ORDER BY lease_until_us LIMIT :count
+-- Never the one that asks: it lives.
+SELECT id FROM holdfast_worker WHERE lease_until_us <= {now_us} AND id <> :asking ORDER BY lease_until_us LIMIT :count
 /* postgresql: FOR UPDATE SKIP LOCKED */;
+
+-- name: others
+-- How many there are besides this one, and how many of them are certainly alive.
+SELECT count(*), COALESCE(sum(CASE WHEN lease_until_us > {now_us} THEN 1 ELSE 0 END), 0)
+  FROM holdfast_worker WHERE id <> :id;
 
 -- name: look
 -- Whether there is anything to sweep: an expired worker, how soon a waiting job is due, a cancel for one of ours, and a job
 -- that nobody has seen yet.
-SELECT EXISTS (SELECT 1 FROM holdfast_worker WHERE lease_until_us <= {now_us}),
+SELECT EXISTS (SELECT 1 FROM holdfast_worker WHERE lease_until_us <= {now_us} AND id <> :owner),
        (SELECT min(due_us) - {now_us} FROM holdfast_job WHERE state = 'queued' AND lane = 'waiting'),
        EXISTS (SELECT 1 FROM holdfast_job WHERE lease_owner = :owner AND cancel_us IS NOT NULL),
        EXISTS (SELECT 1 FROM holdfast_job WHERE token < 0);

@@ -1,0 +1,91 @@
+"""The database itself was away: nobody could renew, and nobody is taken for dead because of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.base import REAL
+from holdfast.store import Store
+from holdfast.worker import Handlers, Job, Jobs, Worker
+from holdfast.worker.heart import Heart
+
+from .test_lease import PATIENCE_S, claim, register, verbs_of, workers
+
+Work = Callable[..., Worker]
+
+
+def heart(store: Store, handlers: Handlers, *, lease_s: float) -> Heart:
+    nothing = lambda *_: None  # noqa: E731
+    return Heart(store, handlers, lease_s=lease_s, queues="", wake=nothing, lost=nothing, cancel=nothing, tend=nothing)
+
+
+def test_a_lease_that_ran_out_is_renewed_while_nobody_has_taken_the_jobs(store: Store, jobs: Jobs) -> None:
+    register(store, "late", 0)
+    jobs.enqueue("k")
+    (job,) = claim(store, "late")
+    assert store.single("worker.renew", id="late", lease_us=60_000_000)
+    assert workers(store)["late"]["held"] == 1
+    assert jobs.show(job.id)["token"] == job.token
+
+
+def test_a_worker_never_declares_itself_dead(store: Store, jobs: Jobs, handlers: Handlers, work: Work) -> None:
+    handlers.handle("k")(lambda job: "done")
+    worker = work()
+    name = worker.id
+    store.atomic(lambda tx: tx._execute("UPDATE holdfast_worker SET lease_until_us = 1", {}))
+    assert jobs.wait(jobs.enqueue("k").id, PATIENCE_S) == "done"
+    assert worker.id == name
+
+
+@pytest.mark.parametrize(("silent_s", "patient"), [(20.0, True), (1.0, False)])
+def test_after_a_silence_of_the_database_everybody_has_a_lease_to_be_heard_of(
+    store: Store, jobs: Jobs, handlers: Handlers, silent_s: float, patient: bool
+) -> None:
+    here = heart(store, handlers, lease_s=30.0)
+    here.register()
+    here._answered()
+    register(store, "other", 0)
+    made = jobs.enqueue("k")
+    claim(store, "other")
+    here._answered_s = REAL.monotonic_s() - silent_s
+    here._sweep_once()
+    assert ("reclaimed" in verbs_of(jobs, made.id)) is not patient
+    here._patient_until_s = 0.0
+    here._sweep_once()
+    assert "reclaimed" in verbs_of(jobs, made.id), "it is not put off for ever"
+
+
+@pytest.mark.parametrize(("dead", "patient"), [(1, False), (3, True)])
+def test_a_worker_that_comes_after_the_outage_knows_it_by_all_others_being_late(
+    store: Store, jobs: Jobs, handlers: Handlers, dead: int, patient: bool
+) -> None:
+    for number in range(dead):
+        register(store, f"late-{number}", 0)
+    made = jobs.enqueue("k")
+    claim(store, "late-0")
+    here = heart(store, handlers, lease_s=30.0)
+    here.start()
+    try:
+        here._sweep_once()
+        assert ("reclaimed" in verbs_of(jobs, made.id)) is not patient
+    finally:
+        here.stop()
+
+
+def test_what_ran_through_an_outage_is_settled_by_the_worker_that_ran_it(
+    store: Store, jobs: Jobs, handlers: Handlers, work: Work
+) -> None:
+    runs: list[int] = []
+
+    @handlers.handle("k")
+    def through(job: Job) -> str:
+        runs.append(job.attempt)
+        # The lease of everybody runs out while the database is away; then it answers again.
+        store.atomic(lambda tx: tx._execute("UPDATE holdfast_worker SET lease_until_us = 1", {}))
+        return "done"
+
+    work()
+    assert jobs.wait(jobs.enqueue("k").id, PATIENCE_S) == "done"
+    assert runs == [1]
