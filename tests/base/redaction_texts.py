@@ -41,6 +41,8 @@ SECRET_TEXTS = (
     f"password=it's{HIDDEN}",
     f"password=p({HIDDEN})",
     f"Login(user='ada', password='it\\'s {HIDDEN}')",
+    f"def connect(password: str = '{HIDDEN}')",
+    f"token: str | None = '{HIDDEN}'",
     f"the password is {HIDDEN}",
     f"the password was '{HIDDEN}'.",
     f"pass: {HIDDEN}",

@@ -93,10 +93,18 @@ def test_a_worker_tells_what_it_was_asked_to_tell(
     assert "hunter22" not in said
     if form == "json":
         assert {json.loads(line)["event"] for line in lines} == told
+        (failed,) = [json.loads(line) for line in lines if "job.failed" in line]
+        assert failed["exception"].startswith("Traceback (most recent call last):")
+        assert failed["exception"].endswith("ValueError: password=***")
+        assert failed["place"] == "shop.noisy:bad"
     else:
-        assert [line for line in lines if not any(verb in line for verb in told)] == []
+        head, traceback = lines[:1], lines[1:]
+        assert all(any(verb in line for verb in told) for line in head)
         assert bool(lines) == bool(told)
         assert ("***" in said) == (form == "text")
+        # Told once: neither a second time with another form nor by the standard log.
+        assert said.count("Traceback (most recent call last):") == (1 if told else 0)
+        assert traceback[-1:] == (["ValueError: password=***"] if told else [])
 
 
 def test_the_processes_of_a_worker_tell_as_their_parent_was_asked_to() -> None:

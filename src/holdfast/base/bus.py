@@ -19,10 +19,12 @@ Listener = Callable[[str, Facts], None]
 class Bus:
     """Hands what happened to every listener."""
 
-    __slots__ = ("listeners",)
+    __slots__ = ("listeners", "writers")
 
     def __init__(self) -> None:
         self.listeners: tuple[Listener, ...] = ()
+        self.writers: tuple[Listener, ...] = ()
+        """Listeners that write log lines; with one of them, nothing is also sent to the standard `logging`."""
 
     def tell(self, verb: str, /, **facts: Any) -> None:
         """Tell everyone; a listener that raises changes nothing and is reported as unraisable."""
@@ -32,12 +34,14 @@ class Bus:
             except Exception as broken:  # noqa: BLE001 - a broken listener must not decide what becomes of the work
                 report(broken, "a Holdfast listener raised", listener)
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
+    def listen(self, listener: Listener, *, writes_log: bool = False) -> Callable[[], None]:
         """From now on; what is returned ends it."""
         self.listeners = (*self.listeners, listener)
+        self.writers = (*self.writers, listener) if writes_log else self.writers
 
         def end() -> None:
             self.listeners = tuple(one for one in self.listeners if one is not listener)
+            self.writers = tuple(one for one in self.writers if one is not listener)
 
         return end
 

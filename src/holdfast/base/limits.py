@@ -34,6 +34,8 @@ class Limits:
     deadline_s_max: float = 86_400.0
     abandoned_calls_max: int = 64
     cause_depth_max: int = 8
+    traceback_frames_max: int = 24
+    traceback_bytes_max: int = 16_384
     payload_bytes_max: int = 262_144
     result_bytes_max: int = 262_144
     enqueue_batch_max: int = 10_000

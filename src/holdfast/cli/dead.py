@@ -10,7 +10,19 @@ import typer
 from holdfast.cli.actor import os_actor
 from holdfast.cli.bulk_progress import do_to_all, run_work
 from holdfast.cli.database import AsJson, DatabaseUrl, opened
-from holdfast.cli.dead_options import Code, Endpoint, Fingerprint, Kind, Queue, Since, Tenant, Text, Until, chosen
+from holdfast.cli.dead_options import (
+    Code,
+    Endpoint,
+    Fingerprint,
+    Kind,
+    Queue,
+    RemoteCode,
+    Since,
+    Tenant,
+    Text,
+    Until,
+    chosen,
+)
 from holdfast.cli.job_text import say_job
 from holdfast.cli.jobs import JobId, Limit, Reason, job_view, move_these
 from holdfast.cli.output import note, refuse, say_lines
@@ -24,6 +36,7 @@ EXAMPLES = {
     "list": (
         ("holdfast dead list --since 2h", "what died in the last two hours"),
         ("holdfast dead list --code NETWORK_TIMEOUT --queue mail", "of one cause in one queue"),
+        ("holdfast dead list --remote-code card_declined", "where the upstream gave this code"),
     ),
     "groups": (("holdfast dead groups", "what died of the same thing, the most frequent first"),),
     "show": (("holdfast dead show 0198c0de-…", "one dead letter with its whole timeline"),),
@@ -48,7 +61,9 @@ GROUPS = (
     Column("fingerprint"),
     Column("count", right=True),
     Column("code", cuttable=True),
+    Column("upstream's", cuttable=True),
     Column("kind", cuttable=True),
+    Column("place", cuttable=True),
     Column("first"),
     Column("last"),
     Column("message", cuttable=True),
@@ -63,6 +78,7 @@ def list_dead(
     queue: Queue = None,
     kind: Kind = None,
     code: Code = None,
+    remote_code: RemoteCode = None,
     tenant: Tenant = None,
     endpoint: Endpoint = None,
     fingerprint: Fingerprint = None,
@@ -75,7 +91,7 @@ def list_dead(
     as_json: AsJson = False,
 ) -> None:
     """List dead letters, the one that died last first."""
-    wanted = chosen(queue, kind, code, tenant, endpoint, fingerprint, text, since, until)
+    wanted = chosen(queue, kind, code, remote_code, tenant, endpoint, fingerprint, text, since, until)
     with opened(database) as store:
         page = DeadLetters(store).list(wanted, count=limit, before=before)
         now_us = store.atomic(lambda tx: tx.now_us(), write=False)
@@ -91,6 +107,7 @@ def groups(
     queue: Queue = None,
     kind: Kind = None,
     code: Code = None,
+    remote_code: RemoteCode = None,
     tenant: Tenant = None,
     endpoint: Endpoint = None,
     fingerprint: Fingerprint = None,
@@ -102,7 +119,7 @@ def groups(
     as_json: AsJson = False,
 ) -> None:
     """Group dead letters that died of the same thing: how many, first and last seen."""
-    wanted = chosen(queue, kind, code, tenant, endpoint, fingerprint, text, since, until)
+    wanted = chosen(queue, kind, code, remote_code, tenant, endpoint, fingerprint, text, since, until)
     with opened(database) as store:
         found = DeadLetters(store).groups(wanted, count=limit)
         now_us = store.atomic(lambda tx: tx.now_us(), write=False)
@@ -129,6 +146,7 @@ def _mover(verb: Verb, says: str) -> Callable[..., None]:
         queue: Queue = None,
         kind: Kind = None,
         code: Code = None,
+        remote_code: RemoteCode = None,
         tenant: Tenant = None,
         endpoint: Endpoint = None,
         fingerprint: Fingerprint = None,
@@ -140,7 +158,7 @@ def _mover(verb: Verb, says: str) -> Callable[..., None]:
         database: DatabaseUrl = None,
         as_json: AsJson = False,
     ) -> None:
-        wanted = chosen(queue, kind, code, tenant, endpoint, fingerprint, text, since, until)
+        wanted = chosen(queue, kind, code, remote_code, tenant, endpoint, fingerprint, text, since, until)
         _check(job_ids, all_matching, wanted)
         with opened(database) as store:
             if job_ids:
@@ -177,7 +195,9 @@ def _group(one: dict[str, Any], now_us: int) -> list[Any]:
         one["fingerprint"],
         one["count"],
         one["code"],
+        one["remote_code"],
         one["kind"],
+        one["place"],
         when(one["first_seen_us"], now_us),
         when(one["last_seen_us"], now_us),
         one["technical"],

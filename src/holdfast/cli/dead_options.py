@@ -15,6 +15,7 @@ from holdfast.worker.dead_filter import DeadFilter
 Queue = Annotated[str | None, typer.Option(help="Only of this queue.")]
 Kind = Annotated[str | None, typer.Option(help="Only of this kind.")]
 Code = Annotated[str | None, typer.Option(help="Only died of this code.")]
+RemoteCode = Annotated[str | None, typer.Option("--remote-code", help="Only where the upstream gave this code.")]
 Tenant = Annotated[str | None, typer.Option(help="Only of this tenant.")]
 Endpoint = Annotated[str | None, typer.Option(help="Only deliveries to this webhook endpoint.")]
 Fingerprint = Annotated[str | None, typer.Option(help="Only of this group.")]
@@ -27,6 +28,7 @@ def chosen(
     queue: str | None,
     kind: str | None,
     code: str | None,
+    remote_code: str | None,
     tenant: str | None,
     endpoint: str | None,
     fingerprint: str | None,
@@ -39,6 +41,7 @@ def chosen(
         queue=queue,
         kind=kind,
         code=code,
+        remote_code=remote_code,
         tenant=tenant,
         endpoint=endpoint,
         fingerprint=fingerprint,

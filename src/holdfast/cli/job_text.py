@@ -6,8 +6,11 @@ from typing import Any
 
 from holdfast.base import redacted_json, redacted_text
 from holdfast.base.formatting import age, clean, local_time, span
+from holdfast.base.tracebacks import stored_traceback
+from holdfast.catalog import Remote
 from holdfast.cli.output import document, note, say, say_json
 from holdfast.cli.table import Cell, Column, say_table, when
+from holdfast.cli.traceback import traceback_lines
 from holdfast.operate.jobs import JobView
 
 TEXT_CHARS_MAX = 2_000
@@ -47,6 +50,18 @@ def say_job(found: JobView, *, as_json: bool) -> None:
         [[row[number] for number in kept] for row in rows],
         empty="Its history has been pruned.",
     )
+    _say_traceback(found)
+
+
+def _say_traceback(found: JobView) -> None:
+    """That of the last attempt that has one; `--json` has those of all."""
+    last = next((event for event in reversed(found.events) if event["traceback"]), None)
+    if last is None:
+        return
+    say("")
+    say(f"Traceback of attempt {last['attempt']}, the last call first:")
+    for line in traceback_lines(stored_traceback(last["traceback"])):
+        say(f"  {line}")
 
 
 _NEVER = Cell("", "")
@@ -79,8 +94,16 @@ def _facts(job: dict[str, Any], now_us: int) -> list[tuple[str, str]]:
         ("code", job["error_code"] or ""),
         ("message", job["error_message"] or ""),
         ("technical", job["error_technical"] or ""),
+        ("raised at", job["error_place"] or ""),
+        ("upstream", _remote(job)),
         ("fingerprint", job["fingerprint"] or ""),
     ]
+
+
+def _remote(job: dict[str, Any]) -> str:
+    """The upstream's own status, code and sentence."""
+    told = (job["remote_status"], job["remote_code"] or "", job["remote_message"] or "")
+    return str(Remote(*told))
 
 
 def _attempts(job: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ MISUSE = "MISUSED"
 _json_wanted: ContextVar[bool] = ContextVar("json_wanted", default=False)
 
 _SPANS = {"duration_us", "timeout_us"}
-_TEXTS_OF_JSON = {"payload", "result", "code_counts"}
+_TEXTS_OF_JSON = {"payload", "result", "code_counts", "traceback"}
 
 
 def document(record: Mapping[str, Any]) -> dict[str, Any]:

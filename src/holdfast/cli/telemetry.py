@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from holdfast.base import bus
 from holdfast.cli.output import note, refuse
 
 LOG_VARIABLE = "HOLDFAST_LOG"
@@ -82,7 +83,12 @@ def logged(log: Log) -> Iterator[None]:
         typer.Exit: they were asked for, and what writes them is not installed; that was said.
     """
     if log.form is LogForm.OFF:
-        yield
+        # What would otherwise go to the standard log is off, too.
+        end = bus.listen(lambda _verb, _facts: None, writes_log=True)
+        try:
+            yield
+        finally:
+            end()
         return
     from holdfast.watch import log_events
 

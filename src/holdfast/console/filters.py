@@ -25,6 +25,7 @@ class Filter:
 
     state: str | None = None
     code: str | None = None
+    remote_code: str | None = None
     queue: str | None = None
     kind: str | None = None
     tenant: str | None = None
@@ -40,6 +41,7 @@ class Filter:
             queue=self.queue,
             kind=self.kind,
             code=self.code,
+            remote_code=self.remote_code,
             tenant=self.tenant,
             endpoint=self.endpoint,
             fingerprint=self.fingerprint,
@@ -61,6 +63,7 @@ def filter_of(visit: Visit, now_us: int) -> Filter:
     return Filter(
         state=state,
         code=visit.get("code"),
+        remote_code=visit.get("remote_code"),
         queue=visit.get("queue"),
         kind=visit.get("kind"),
         tenant=visit.get("tenant"),

@@ -58,7 +58,7 @@ def listed(tx: Tx, wanted: Filter, *, before: str | None = None, count: int = PA
     Raises:
         Failure: BAD_REQUEST when `before` is not what a page gave as `next`.
     """
-    if (wanted.code or wanted.fingerprint or wanted.endpoint) and wanted.state not in {None, JobState.FAILED}:
+    if _names_a_death(wanted) and wanted.state not in {None, JobState.FAILED}:
         return Listing((), None, _FAILED.order)  # only what failed has a code
     walk = _walk_of(wanted)
     start = walk.first(wanted) if before is None else read_place(before, walk.first(wanted))
@@ -74,11 +74,16 @@ def listed(tx: Tx, wanted: Filter, *, before: str | None = None, count: int = PA
 def _walk_of(wanted: Filter) -> _Walk:
     if wanted.fingerprint is not None and wanted in _only_alike(wanted.fingerprint):
         return _ALIKE
-    if wanted.state == JobState.FAILED or wanted.code or wanted.fingerprint or wanted.endpoint:
+    if wanted.state == JobState.FAILED or _names_a_death(wanted):
         return _FAILED
     if wanted.state == JobState.QUEUED:
         return _QUEUED
     return _PROCESSING if wanted.state == JobState.PROCESSING else _NEWEST
+
+
+def _names_a_death(wanted: Filter) -> bool:
+    """Whether it asks for what only failed jobs have."""
+    return any((wanted.code, wanted.remote_code, wanted.fingerprint, wanted.endpoint))
 
 
 def read_place(text: str, like: Place) -> Place:

@@ -9,7 +9,9 @@ from typing import Any
 
 from holdfast.base import redacted_text
 from holdfast.base.formatting import SECOND_US, cut, span
-from holdfast.console.parts import code_link, moment
+from holdfast.base.tracebacks import stored_traceback
+from holdfast.console.parts import aside, code_link, moment
+from holdfast.console.traceback_view import traceback_view
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element, joined
 from holdfast.worker.settlement import ASKED
@@ -102,7 +104,10 @@ def _entry(visit: Visit, one: Moment, now_us: int) -> Markup:
     what = _what(visit, event, now_us)
     why = redacted_text(_NAMED.sub("", event["reason"] or "", count=1), REASON_CHARS_MAX)
     reason = [element("p", why, class_="message")] if why else []
-    return element("li", head, *([element("p", what)] if what else []), *reason, class_=TONES.get(verb, "plain"))
+    chain = stored_traceback(event["traceback"])
+    raised = [aside("Traceback", traceback_view(chain))] if chain else []
+    named = [element("p", what)] if what else []
+    return element("li", head, *named, *reason, *raised, class_=TONES.get(verb, "plain"))
 
 
 def _what(visit: Visit, event: Event, now_us: int) -> Markup:
@@ -110,6 +115,8 @@ def _what(visit: Visit, event: Event, now_us: int) -> Markup:
     told: list[str] = []
     if event["upstream_status"] is not None:
         told.append(str(event["upstream_status"]))
+    if event["remote_code"]:
+        told.append(element("code", event["remote_code"]))
     if event["code"]:
         told.append(code_link(visit, event["code"]))
     if event["duration_us"]:

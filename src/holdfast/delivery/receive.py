@@ -271,9 +271,9 @@ class Receiver:
 
 
 def _log(error: Exception) -> None:
-    import logging  # loaded when first needed: most programs that come here have loaded it
+    from holdfast.base.tracebacks import log_exception  # loaded when first needed
 
-    logging.getLogger("holdfast.delivery").error("a webhook could not be handled", exc_info=error)
+    log_exception("holdfast.delivery", "a webhook could not be handled", error)
 
 
 def _check_scope(scope: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from holdfast.base.tracebacks import log_exception
 from holdfast.catalog.catalog import Catalog
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER, UNKNOWN_CODE, Classifier
 from holdfast.catalog.dialect import Dialect, render
@@ -24,6 +25,7 @@ from holdfast.http.faults import EDGE_FAULTS
 from holdfast.http.foreign import Foreign, read_reply
 from holdfast.http.validation import entry, told
 
+LOGGER = "holdfast.http"
 PROBLEM_TYPE = "application/problem+json"
 Headers = list[tuple[bytes, bytes]]
 
@@ -85,7 +87,7 @@ class Voice:
             failure = self._classified(error)
         if failure is None:
             failure = self.fault("INTERNAL_ERROR")()
-            _log("%s of request %s", failure.code, failure.context.request_id, error=error)
+            log_exception(LOGGER, f"{failure.code} of request {failure.context.request_id}", error)
         if failure.__cause__ is None:
             failure.__cause__ = error
         return failure, headers
@@ -104,7 +106,7 @@ class Voice:
         try:
             self._on_failure(failure)
         except Exception as broken:  # noqa: BLE001 - as said
-            _log("on_failure failed with %s", failure.code, error=broken)
+            log_exception(LOGGER, f"on_failure failed with {failure.code}", broken)
 
     def read_reply(self, status: int, headers: Headers, body: bytes, scope: Scope) -> Failure | None:
         """The failure that a framework's own error reply is; None when the application wrote it."""
@@ -196,12 +198,6 @@ class Voice:
 def without_body(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """The headers that stay when the body is replaced: Allow, cookies, everything that does not describe it."""
     return [(name, value) for name, value in headers if name.lower() not in _DESCRIBE_BODY]
-
-
-def _log(text: str, *facts: object, error: BaseException) -> None:
-    import logging  # loaded when first needed: most programs that come here have loaded it
-
-    logging.getLogger("holdfast.http").error(text, *facts, exc_info=error)
 
 
 def _phrase(status: int) -> str:

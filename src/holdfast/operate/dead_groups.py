@@ -38,6 +38,8 @@ class Group:
     queue: str = ""
     message: str = ""
     technical: str = ""
+    place: str = ""
+    remote_code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +144,8 @@ def _describe(tx: Tx, groups: Sequence[Group]) -> None:
     rows = tx.rows("dead.examples", ids=[group.example_id for group in groups])
     examples = {row[0]: row[1:] for row in rows}
     for group in groups:
-        group.code, group.kind, group.queue, group.message, group.technical = (
-            text or "" for text in examples.get(group.example_id, ("",) * 5)
-        )
+        row = (text or "" for text in examples.get(group.example_id, ("",) * 7))
+        group.code, group.kind, group.queue, group.message, group.technical, group.place, group.remote_code = row
 
 
 def _date(tx: Tx, groups: Sequence[Group]) -> None:

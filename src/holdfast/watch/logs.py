@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from holdfast.base import Facts, bus, encode, now_us, one_line, redacted_facts, utc_text
 from holdfast.base.lazy import name_extra
+from holdfast.base.tracebacks import stored_traceback, traceback_text
 from holdfast.catalog import current_context
 from holdfast.catalog.fault import Severity
 from holdfast.watch.counting import HUNG_UP
@@ -26,7 +27,7 @@ WARNED = frozenset({
     "job.retried", "job.reclaimed", "job.settled_late", "job.released", "link.retried", "link.gave_up", "link.rejected",
     "breaker.opened", "queue.paused", "switch.flipped",
 })  # fmt: skip
-WRONG = frozenset({"job.failed", "worker.trouble", "alert.trouble"})
+WRONG = frozenset({"job.failed", "worker.trouble", "alert.trouble", "exception.caught"})
 _CONTEXT = ("request_id", "trace_id", "span_id")
 
 
@@ -66,7 +67,7 @@ def log_events(*, json: bool | None = None, stream: TextIO | None = None, level:
             where = {name: value for name in _CONTEXT if (value := getattr(current_context(), name))}
             getattr(logger, called)(verb, facts={**where, **facts})
 
-    return bus.listen(hear)
+    return bus.listen(hear, writes_log=True)
 
 
 def level_of(verb: str, facts: Facts) -> str:
@@ -105,15 +106,22 @@ def _stamp(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
 
 def _unfold(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """The facts as fields of their own; none takes the place of what the line itself says."""
-    facts = redacted_facts(event.pop("facts"))
+    told = event.pop("facts")
+    # That of an attempt that is made again is in the journal.
+    if event["event"] != "job.retried" and (chain := stored_traceback(told.get("traceback"))):
+        event["exception"] = traceback_text(chain)
+    facts = redacted_facts({name: value for name, value in told.items() if name != "traceback"})
     for name, value in facts.items():
-        event[f"{name}_" if name in ("event", "level", "timestamp") else name] = value
+        event[f"{name}_" if name in ("event", "level", "timestamp", "exception") else name] = value
     return event
 
 
 def _one_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """What others wrote must neither begin a line nor speak to the terminal."""
-    return {one_line(name): one_line(value) if isinstance(value, str) else value for name, value in event.items()}
+    return {
+        one_line(name): one_line(value) if isinstance(value, str) and name != "exception" else value
+        for name, value in event.items()
+    }
 
 
 def _line(event: MutableMapping[str, Any], **_unused: Any) -> str:

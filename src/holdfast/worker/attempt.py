@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.base import Json, bus, encode, limits, monotonic_s
 from holdfast.catalog import Failure, continued, enriched
@@ -11,11 +11,14 @@ from holdfast.catalog.core import DEADLINE_EXCEEDED, INTERNAL_ERROR, TRANSACTION
 from holdfast.catalog.durable import JOB_RESULT_INVALID, JOB_TIMEOUT, KIND_UNKNOWN
 from holdfast.lifecycle import Cancel, RetryIn, Snooze
 from holdfast.policy import Breaker, within
-from holdfast.worker import telling
+from holdfast.worker import log_lines, telling
 from holdfast.worker.handlers import Handler
 from holdfast.worker.job import Job
 from holdfast.worker.ledger import Finished
 from holdfast.worker.settlement import Settlement, answered, cancelled, failed
+
+if TYPE_CHECKING:
+    from holdfast.base.tracebacks import Traceback
 
 Outcome = Finished | Settlement | None
 """How an attempt ended; None when the handler has settled the job inside its own transaction."""
@@ -66,7 +69,7 @@ async def attempt_async(handler: Handler, job: Job) -> Outcome:
         return settled(handler, job, result, started_s)
     except BaseException as error:  # noqa: BLE001 - here an attempt is settled, even if it tried to end the loop
         if isinstance(error, TimeoutError) and limit_s is not None and clock.expired():
-            return overdue(handler, job, limit_s, started_s)
+            return overdue(handler, job, limit_s, started_s, error)
         return unsettled(handler, job, error, started_s)
 
 
@@ -108,24 +111,29 @@ def unsettled(handler: Handler | None, job: Job, error: BaseException, started_s
         if failure.code == DEADLINE_EXCEEDED.code and handler is not None:
             limit_s = time_limit_s(handler, job)
             if limit_s is not None and monotonic_s() - started_s >= limit_s:
-                return overdue(handler, job, limit_s, started_s)
-        return failed(job, failure, retry, elapsed_us(started_s), blamed=Breaker.blames(failure))
+                return overdue(handler, job, limit_s, started_s, error)
+        traceback = _traceback(handler, error)
+        return failed(job, failure, retry, elapsed_us(started_s), blamed=Breaker.blames(failure), traceback=traceback)
     except Exception as broken:  # noqa: BLE001 - a broken rule or classifier must not leave the attempt unsettled
-        return failed(job, _our_own(broken), None, elapsed_us(started_s), blamed=False)
+        traceback = _traceback(handler, broken)
+        return failed(job, _our_own(broken), None, elapsed_us(started_s), blamed=False, traceback=traceback)
 
 
-def overdue(handler: Handler, job: Job, limit_s: float, started_s: float) -> Outcome:
-    """The handler ran out of time."""
+def overdue(
+    handler: Handler, job: Job, limit_s: float, started_s: float, error: BaseException | None = None
+) -> Outcome:
+    """The handler ran out of time; `error` says where it was, when it was stopped there."""
     if job.finished:
         _tell_finished(job)
         return None
     failure = JOB_TIMEOUT(kind=job.kind, timeout_s=limit_s)
-    return failed(job, failure, handler.retry, elapsed_us(started_s), blamed=True)
+    traceback = None if error is None else _traceback(handler, error)
+    return failed(job, failure, handler.retry, elapsed_us(started_s), blamed=True, traceback=traceback)
 
 
 def _tell_finished(job: Job) -> None:
     """The handler's own transaction has settled the job: all that is left is to tell."""
-    if bus.listeners:
+    if bus.listeners or log_lines.wants_finished():
         telling.settled([(job, None, job.took_us)], (), ([], []))
 
 
@@ -160,6 +168,17 @@ def _read(handler: Handler | None, error: BaseException) -> Failure:
         failure.__cause__ = error
         return failure
     return (DEFAULT_CLASSIFIER if handler is None else handler.classifier).classify(error)
+
+
+def _traceback(handler: Handler | None, error: BaseException) -> Traceback | None:
+    """Where it was raised; nothing for a declared failure that Holdfast itself raised, as a delivery's are."""
+    from holdfast.base.tracebacks import passes_own_code, read_traceback
+
+    module = "" if handler is None else getattr(handler.function, "__module__", None) or ""
+    home = module.partition(".")[0]
+    if isinstance(error, Failure) and not passes_own_code(error, home=home):
+        return None
+    return read_traceback(error, home=home)
 
 
 def _our_own(error: Exception) -> Failure:

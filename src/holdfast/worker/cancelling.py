@@ -8,8 +8,8 @@ from holdfast.base import bus
 from holdfast.catalog.durable import JOB_CANCELLED, JOB_NOT_FOUND
 from holdfast.store import Tx
 from holdfast.worker import ledger, telling
+from holdfast.worker.fingerprint import fingerprint
 from holdfast.worker.joined import FIRST_SEEN, Seen
-from holdfast.worker.settlement import fingerprint
 
 CANCELLED, CANCEL_ASKED = "cancelled", "cancel_asked"
 

@@ -25,6 +25,8 @@ class DeadFilter:
     queue: str | None = None
     kind: str | None = None
     code: str | None = None
+    remote_code: str | None = None
+    """The upstream's own code."""
     tenant: str | None = None
     endpoint: str | None = None
     """Only deliveries to this webhook endpoint."""
@@ -46,6 +48,7 @@ class DeadFilter:
             "queue": self.queue,
             "kind": self.kind,
             "code": self.code,
+            "remote_code": self.remote_code,
             "tenant": self.tenant,
             "endpoint": self.endpoint,
             "fingerprint": self.fingerprint,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.base import Private
-from holdfast.catalog import CORE, Blame, Catalog, Failure, Fault
+from holdfast.catalog import CORE, Blame, Catalog, Failure, Fault, Remote
 
 
 def failure_of(job: Mapping[str, Any], catalog: Catalog | None) -> Failure:
@@ -16,8 +16,11 @@ def failure_of(job: Mapping[str, Any], catalog: Catalog | None) -> Failure:
     found = None if catalog is None else catalog.get(code)
     fault = found or CORE.get(code) or Fault(code=code, status=500, says=message or code, blame=Blame.SERVER)
     details = {"job_id": job["id"]}
+    told = (job["remote_status"], job["remote_code"] or "", job["remote_message"] or "")
+    remote = Remote(*told) if any(told) else None
     if technical is None:
-        return Failure(fault, message, details=details)
+        return Failure(fault, message, details=details, remote=remote)
     # As a detail, so that nothing in braces is filled a second time; a private one, so that no client sees it.
-    details["technical"] = Private(technical)
-    return Failure(replace(fault, technical="{technical}"), message, details=details)
+    # What the upstream said is a field of its own, which the technical line tells again.
+    details["technical"] = Private(technical.replace(f" [upstream: {remote}]", ""))
+    return Failure(replace(fault, technical="{technical}"), message, details=details, remote=remote)

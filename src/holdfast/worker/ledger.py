@@ -40,8 +40,8 @@ Finished = tuple[Job, str | None, int | None]
 Unsettled = tuple[list[Finished], list[Settlement]]
 """What came too late: the lease was lost."""
 Event = tuple[Any, ...]
-"""A row of the journal: subject, verb, queue, kind, attempt, code, upstream status, duration, delay, reason; and when
-and by whom the attempt was claimed that ended so."""
+"""A row of the journal: subject, verb, queue, kind, attempt, code, upstream status, duration, delay, reason; when and
+by whom the attempt was claimed that ended so; the upstream's code and message, and the traceback."""
 
 
 def claim(tx: Tx, *, queue: str, worker: str, count: int, lane: str = LANE_READY) -> list[Job]:
@@ -157,7 +157,7 @@ def event(
     subject: str, verb: str, queue: str, kind: str, attempt: int, code: str | None, reason: str | None = None
 ) -> Event:
     """Something that happened to a job between two attempts."""
-    return subject, verb, queue, kind, attempt, code, None, None, None, reason, None, None
+    return subject, verb, queue, kind, attempt, code, None, None, None, reason, None, None, None, None, None
 
 
 def payload_text(payload: Any) -> str:
@@ -215,7 +215,8 @@ def _finish_sqlite(tx: Tx, worker: str, rows: list[Row]) -> list[str]:
 
 def _late_event(finished: Finished) -> Event:
     job, _, duration_us = finished
-    return job.id, LATE, job.queue, job.kind, job.attempt_count, None, None, duration_us, None, None, None, None
+    nothing = (None,) * 7
+    return job.id, LATE, job.queue, job.kind, job.attempt_count, None, None, duration_us, *nothing
 
 
 def _event(one: Settlement, verb: str, *, claimed_by: str | None = None) -> Event:
@@ -233,6 +234,9 @@ def _event(one: Settlement, verb: str, *, claimed_by: str | None = None) -> Even
         one.reason,
         None if verb == LATE else job.claimed_us,
         claimed_by,
+        one.remote_code,
+        one.remote_message,
+        one.traceback,
     )
 
 
@@ -247,6 +251,10 @@ def _move(tx: Tx, one: Settlement) -> bool:
             message=one.message,
             technical=one.technical,
             fingerprint=one.fingerprint,
+            place=one.place,
+            remote_status=one.upstream_status,
+            remote_code=one.remote_code,
+            remote_message=one.remote_message,
             code_counts=one.code_counts,
         )
     else:

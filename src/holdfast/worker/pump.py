@@ -17,7 +17,7 @@ from typing import TypeVar
 from holdfast.base import bus, monotonic_s
 from holdfast.catalog import Failure
 from holdfast.store import Engine, Store, Tx
-from holdfast.worker import joined, ledger, telling
+from holdfast.worker import joined, ledger, log_lines, telling
 from holdfast.worker.attempt import Outcome
 from holdfast.worker.bell import Bell
 from holdfast.worker.breakers import Admission, shared_breaker, tell_breaker
@@ -186,9 +186,10 @@ class Pump:
             self._strays_next_s = monotonic_s() + STRAYS_LOOK_S
         self._open += judged.open
         finished = [*finished, *judged.finished]
-        if bus.listeners:
-            # Before the crews have them: their end must not be told first.
+        # Before the crews have them: their end must not be told first.
+        if bus.listeners or judged.rest or late[0] or (finished and log_lines.wants_finished()):
             telling.settled(finished, judged.rest, late)
+        if bus.listeners:
             telling.claimed([job for claim in claimed for job in claim.jobs])
         self._learn([*finished, *counted], judged.rest, claimed)
         return True

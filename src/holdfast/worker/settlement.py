@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from holdfast.base import digest, encode, limits, world
+from holdfast.base import encode, limits, redacted_text, world
 from holdfast.catalog import Blame, Failure, Severity
 from holdfast.catalog.core import INTERNAL_ERROR
 from holdfast.catalog.durable import COMMIT_UNKNOWN, JOB_CANCELLED
 from holdfast.lifecycle import Cancel, HandlerAnswer, RetryAfter, RetryIn, Snooze
 from holdfast.policy import Backoff, Retry, Spread, decide
+from holdfast.worker.fingerprint import fingerprint
 from holdfast.worker.job import Job
+
+if TYPE_CHECKING:
+    from holdfast.base.tracebacks import Traceback
 
 JOB_RETRY = Retry(attempts=3, attempts_unknown=3, backoff=Backoff.listed(5, 15, 45, jitter=Spread(0.2)))
 """How jobs are retried unless their handler or their code says otherwise."""
@@ -20,7 +24,6 @@ ASKED = "Retry-After"
 """How the reason of a retry begins for which the other side named a time."""
 ASKED_S = "asked_s"
 """The detail of a failure that says how long the other side asked for, where its `retry_after_s` is our own word."""
-_VARIABLE = re.compile(r"'[^']*'|\"[^\"]*\"|\b[0-9a-fA-F-]{8,}\b|\d+")
 
 
 class AskedTooOften(Exception):
@@ -38,8 +41,14 @@ class Settlement:
     message: str | None = None
     technical: str | None = None
     fingerprint: str | None = None
+    place: str | None = None
+    """The innermost call of the user's own code."""
+    traceback: str | None = None
+    """As `Traceback.stored` writes it."""
     code_counts: str | None = None
     upstream_status: int | None = None
+    remote_code: str | None = None
+    remote_message: str | None = None
     delay_us: int | None = None
     returned: int = 0
     """How many attempts are given back."""
@@ -54,15 +63,15 @@ class Settlement:
 
     def __post_init__(self) -> None:
         # These come from exceptions and handlers: no text of theirs may keep a settlement from being stored.
-        for name in ("message", "technical", "reason"):
+        for name in ("message", "technical", "reason", "remote_code", "remote_message"):
             text = getattr(self, name)
             if text is not None:
                 object.__setattr__(self, name, storable(text))
 
 
 def storable(text: object) -> str:
-    """The text as any database takes it: bounded, without NUL and without halves of surrogate pairs."""
-    kept = str(text)[: limits().message_chars_max].replace("\0", "\ufffd")
+    """The text as any database takes it and anyone may read it: bounded, redacted, in whole characters."""
+    kept = redacted_text(str(text), limits().message_chars_max)
     return kept if kept.isascii() else kept.encode("utf-8", "replace").decode()
 
 
@@ -98,7 +107,15 @@ def released(job: Job, reason: str) -> Settlement:
     return Settlement(job=job, verb="release", delay_us=0, returned=1, reason=reason)
 
 
-def failed(job: Job, failure: Failure, retry: Retry | None, duration_us: int | None, *, blamed: bool) -> Settlement:
+def failed(
+    job: Job,
+    failure: Failure,
+    retry: Retry | None,
+    duration_us: int | None,
+    *,
+    blamed: bool,
+    traceback: Traceback | None = None,
+) -> Settlement:
     """The attempt failed; the code's rule and the handler's decide whether another follows."""
     whole = _rule(job, retry)
     counts = _counts(job, failure.code)
@@ -112,7 +129,7 @@ def failed(job: Job, failure: Failure, retry: Retry | None, duration_us: int | N
         code_attempt=counts[failure.code],
     )
     if not isinstance(decision, RetryAfter):
-        settlement = _failed(job, "fail", failure, encode(counts), duration_us, str(decision.reason))
+        settlement = _failed(job, "fail", failure, encode(counts), duration_us, str(decision.reason), traceback)
         return replace(settlement, blame=failure.blame if blamed else None)
     return Settlement(
         job=job,
@@ -121,7 +138,7 @@ def failed(job: Job, failure: Failure, retry: Retry | None, duration_us: int | N
         severity=failure.fault.severity,
         message=failure.message_retrying,
         code_counts=encode(counts),
-        upstream_status=_upstream_status(failure),
+        **_origin(failure, traceback),
         delay_us=_us(decision.delay_s),
         duration_us=duration_us,
         reason=_asked_for(failure) + failure.technical,
@@ -135,15 +152,36 @@ def _asked_for(failure: Failure) -> str:
     return f"{ASKED} {asked_s:g} s: " if isinstance(asked_s, int | float) else ""
 
 
-def fingerprint(code: str, kind: str, message: str) -> str:
-    """The same for failures that differ only in numbers, ids and quoted names."""
-    return digest([code, kind, _VARIABLE.sub("…", storable(message))])[:16]
+def _origin(failure: Failure, traceback: Traceback | None) -> dict[str, Any]:
+    """Where a failure came from: the place in the code, and what the upstream said."""
+    remote = failure.remote
+    return {
+        "place": None if traceback is None else traceback.place or None,
+        "traceback": None if traceback is None else traceback.stored(),
+        "upstream_status": _upstream_status(failure),
+        "remote_code": None if remote is None else remote.code or None,
+        "remote_message": None if remote is None else remote.message or None,
+    }
 
 
 def _failed(
-    job: Job, verb: str, failure: Failure, counts: str | None, duration_us: int | None, reason: str
+    job: Job,
+    verb: str,
+    failure: Failure,
+    counts: str | None,
+    duration_us: int | None,
+    reason: str,
+    traceback: Traceback | None = None,
 ) -> Settlement:
     technical = failure.technical
+    alike = fingerprint(
+        failure.code,
+        job.kind,
+        technical,
+        place="" if traceback is None else traceback.place,
+        source="" if traceback is None else traceback.source,
+        remote_code="" if failure.remote is None else failure.remote.code,
+    )
     return Settlement(
         job=job,
         verb=verb,
@@ -151,9 +189,9 @@ def _failed(
         severity=failure.fault.severity,
         message=failure.message,
         technical=technical,
-        fingerprint=fingerprint(failure.code, job.kind, technical),
+        fingerprint=alike,
+        **_origin(failure, traceback),
         code_counts=counts,
-        upstream_status=_upstream_status(failure),
         duration_us=duration_us,
         reason=reason if verb == "cancel" else f"{reason}: {technical}",
     )

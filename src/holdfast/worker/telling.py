@@ -1,11 +1,12 @@
-"""What became of jobs, told to whoever listens in this process; only after it is written down."""
+"""What became of jobs, told in this process to those who listen and to its log; only after it is written down."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from holdfast.base import bus
-from holdfast.worker.job import Job, NewJob
+from holdfast.worker import log_lines
+from holdfast.worker.job import Held, Job, NewJob
 from holdfast.worker.joined import FIRST_SEEN, Seen
 from holdfast.worker.ledger import LATE, PAST, Finished, Unsettled
 from holdfast.worker.settlement import Settlement
@@ -19,9 +20,21 @@ def claimed(jobs: Iterable[Job]) -> None:
         bus.tell("job.claimed", **_facts(job))
 
 
-def settled(finished: Iterable[Finished], settlements: Iterable[Settlement], late: Unsettled) -> None:
+def settled(finished: Sequence[Finished], settlements: Sequence[Settlement], late: Unsettled) -> None:
     """These attempts have ended."""
     lost = {one[0].held_as for one in late[0]} | {one.job.held_as for one in late[1]}
+    if bus.listeners:
+        _tell(finished, settlements, lost)
+    if not log_lines.are_wanted():
+        return
+    if log_lines.wants_finished():
+        log_lines.log_finished((job, duration_us) for job, _, duration_us in finished if job.held_as not in lost)
+    if late[0]:
+        log_lines.log_finished(((job, duration_us) for job, _, duration_us in late[0]), LATE)
+    log_lines.log_settled((one, LATE if one.job.held_as in lost else PAST[one.verb]) for one in settlements)
+
+
+def _tell(finished: Iterable[Finished], settlements: Iterable[Settlement], lost: set[Held]) -> None:
     for job, _, duration_us in finished:
         verb = LATE if job.held_as in lost else "finished"
         bus.tell(f"job.{verb}", **_facts(job), duration_us=duration_us)
@@ -38,6 +51,10 @@ def settled(finished: Iterable[Finished], settlements: Iterable[Settlement], lat
             upstream_status=one.upstream_status,
             duration_us=one.duration_us,
             delay_us=one.delay_us,
+            place=one.place,
+            remote_code=one.remote_code,
+            remote_message=one.remote_message,
+            traceback=one.traceback,
         )
 
 

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-from holdfast.base import bus, monotonic_s, world
+from holdfast.base import bus, monotonic_s, redacted_text, world
 from holdfast.catalog import Failure
 from holdfast.catalog.durable import HANDLERS_STUCK
 from holdfast.store import Store
-from holdfast.worker import ledger
+from holdfast.worker import ledger, log_lines
 from holdfast.worker.attempt import Outcome
 from holdfast.worker.crew import Crew
 from holdfast.worker.handlers import Handlers, QueueSettings, check_queues
@@ -42,6 +42,8 @@ LOOP_END_S = 2.0
 """So long coroutines may take to end after they were cancelled."""
 TROUBLE_S = 0.2
 """After a database failure the next turn waits so long, so that an outage is not hammered."""
+TROUBLE_TOLD_S = 10.0
+"""The same trouble is logged at most once in this time: an outage is not told five times a second."""
 
 
 class Worker:
@@ -97,6 +99,7 @@ class Worker:
         )
         self._woken_up = False
         self._nudge_s = inf
+        self._trouble_told_s: dict[str, float] = {}
         self._fenced = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -197,6 +200,10 @@ class Worker:
         self._stopping.wait(TROUBLE_S)
 
     def _tell_trouble(self, failure: Failure, **facts: str) -> None:
+        now_s = monotonic_s()
+        if now_s >= self._trouble_told_s.get(failure.code, -inf) + TROUBLE_TOLD_S:
+            self._trouble_told_s[failure.code] = now_s
+            log_lines.log_trouble(self.id, failure.code, redacted_text(failure.technical))
         if bus.listeners:
             bus.tell("worker.trouble", worker=self.id, technical=failure.technical, **failure.fault.facts, **facts)
 

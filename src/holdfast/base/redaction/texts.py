@@ -53,9 +53,9 @@ def _masked_fields(text: str, pattern: re.Pattern[str]) -> str:
     told: list[str] = []
     done = at = 0
     while found := pattern.search(text, at):
-        at = found.end()
         value = _value(text, found) if is_secret(found["name"]) or found["name"].lower() == "key" else None
         if value is None:
+            at = found.end("name")
             continue
         start, at = value.span("value")
         if at > start and _hides(found, value["value"], quoted=value.start() < start):
@@ -106,7 +106,8 @@ def _fields() -> tuple[re.Pattern[str], ...]:
         r"[ ](?i:keys?|tokens?|secret|id|number|string|codes?|password|phrase)"
     )
     close = r"(?P<close>(?:\\{0,4}[\"']|%22|%27)?(?:\]|%5[Dd])?)"
-    separator = r"(?P<separator>[ \t]{0,4}(?:=>|:=|->|==|=|:|%3[AaDd])[ \t]{0,4})"
+    annotated = r":[ ]?[\w.]{1,40}(?:\[[\w., ]{1,40}\])?(?: \| None)?[ ]?="
+    separator = rf"(?P<separator>[ \t]{{0,4}}(?:{annotated}|=>|:=|->|==|=|:|%3[AaDd])[ \t]{{0,4}})"
     return (
         re.compile(rf"{begin}(?P<name>{spaced}|{name}){close}{separator}"),
         re.compile(rf"{begin}(?P<name>--{name})(?P<close>)(?P<separator>[ \t]{{1,4}})(?=[^\s\-])"),

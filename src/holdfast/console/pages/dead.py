@@ -17,7 +17,14 @@ from holdfast.store import Tx
 from holdfast.worker.dead_filter import LATEST_US
 
 MESSAGE_CHARS_MAX = 160
-NAMES = (("queue", "Queue"), ("kind", "Kind"), ("code", "Code"), ("tenant", "Tenant"), ("text", "Text"))
+NAMES = (
+    ("queue", "Queue"),
+    ("kind", "Kind"),
+    ("code", "Code"),
+    ("remote_code", "Upstream's code"),
+    ("tenant", "Tenant"),
+    ("text", "Text"),
+)
 COLUMNS = (
     Column("letters", "number"),
     Column("died of", "wide"),
@@ -79,10 +86,18 @@ def _ways(visit: Visit, chosen: dict[str, str]) -> Markup:
     )
 
 
-def _technical(group: Group) -> list[Markup]:
-    if group.technical in {"", group.message}:
-        return []
-    return [element("span", redacted_text(group.technical, MESSAGE_CHARS_MAX), class_="technical")]
+def _technical(visit: Visit, group: Group) -> list[Markup]:
+    """What tells this group from others of the same code: the log's line, the place, the upstream's code."""
+    parts = []
+    if group.technical not in {"", group.message}:
+        parts.append(element("span", redacted_text(group.technical, MESSAGE_CHARS_MAX), class_="technical"))
+    if group.place:
+        way = link(f"{visit.to('jobs', group.example_id)}#traceback", element("code", group.place))
+        parts.append(element("span", "at ", way, class_="technical"))
+    if group.remote_code:
+        way = link(visit.to("dead", remote_code=group.remote_code), element("code", group.remote_code))
+        parts.append(element("span", "upstream: ", way, class_="technical"))
+    return parts
 
 
 def _row(visit: Visit, group: Group, now_us: int, *, partly: bool) -> list[str]:
@@ -91,7 +106,7 @@ def _row(visit: Visit, group: Group, now_us: int, *, partly: bool) -> list[str]:
     what = joined(
         code_link(visit, group.code),
         element("span", redacted_text(group.message, MESSAGE_CHARS_MAX), class_="message"),
-        *_technical(group),
+        *_technical(visit, group),
     )
     label = f"{sum(group.slices)} in the last day"
     return [

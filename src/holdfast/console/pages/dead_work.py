@@ -17,7 +17,7 @@ from holdfast.operate.dead_groups import COUNT_MAX, count_blocked, count_dead
 from holdfast.store import Tx
 from holdfast.worker import DeadFilter
 
-FILTERS = ("fingerprint", "code", "queue", "kind", "tenant", "endpoint", "text", "since", "until")
+FILTERS = ("fingerprint", "code", "remote_code", "queue", "kind", "tenant", "endpoint", "text", "since", "until")
 _DOES = {
     "revive": "They go back to their queues and all their attempts start anew.",
     "discard": "They are deleted. Their history stays for as long as the journal is kept.",

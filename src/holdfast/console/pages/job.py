@@ -7,9 +7,11 @@ from typing import Any
 
 from holdfast.base import redacted_json, redacted_text
 from holdfast.base.formatting import span_us
+from holdfast.base.tracebacks import stored_traceback
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import act, aside, badge, code_link, facts, field, link, moment, notice, panel
 from holdfast.console.timeline import timeline
+from holdfast.console.traceback_view import traceback_view
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element, joined
 from holdfast.operate.jobs import view
@@ -40,6 +42,7 @@ def page(desk: Desk, visit: Visit, job_id: str) -> Page:
         Live("job", panel(str(job["kind"]), _facts(visit, job, now_us))),
         *([_delivery(visit, delivery, now_us)] if delivery else []),
         _actions(visit, job),
+        *_traceback(job, found.events),
         history,
         # The job of a delivery carries what the delivery shows above.
         *(_contents(job) if delivery is None else []),
@@ -61,6 +64,8 @@ def _facts(visit: Visit, job: dict[str, Any], now_us: int) -> Markup:
             ("Code", code_link(visit, job["error_code"])),
             ("What the person reads", redacted_text(job["error_message"], TEXT_CHARS_MAX)),
             ("In the log", _technical(job)),
+            ("Raised at", element("code", job["error_place"]) if job["error_place"] else ""),
+            ("The upstream said", _remote(visit, job)),
             ("Group", _group(visit, job)),
             ("Kind", link(visit.to("jobs", kind=job["kind"]), job["kind"])),
             ("Queue", link(visit.to("jobs", queue=job["queue"]), job["queue"])),
@@ -85,6 +90,26 @@ def _facts(visit: Visit, job: dict[str, Any], now_us: int) -> Markup:
 def _technical(job: dict[str, Any]) -> str:
     technical = job["error_technical"] or ""
     return "" if technical == job["error_message"] else redacted_text(technical, TEXT_CHARS_MAX)
+
+
+def _remote(visit: Visit, job: dict[str, Any]) -> Markup:
+    """The upstream's own status, code and sentence."""
+    code = job["remote_code"]
+    parts = [
+        str(job["remote_status"]) if job["remote_status"] else "",
+        link(visit.to("dead", remote_code=code), element("code", code)) if code else "",
+        element("span", redacted_text(job["remote_message"], TEXT_CHARS_MAX), class_="message"),
+    ]
+    return joined(*(piece for part in parts if part for piece in (part, " "))) if any(parts[:2]) else Markup()
+
+
+def _traceback(job: dict[str, Any], events: Sequence[dict[str, Any]]) -> list[Markup]:
+    """Where the last attempt of a job that failed was when it raised."""
+    if job["state"] != "failed":
+        return []
+    stored = next((event["traceback"] for event in reversed(events) if event["traceback"]), None)
+    chain = stored_traceback(stored)
+    return [panel("Traceback", traceback_view(chain), note="The last call first.", id="traceback")] if chain else []
 
 
 def _group(visit: Visit, job: dict[str, Any]) -> Markup:

@@ -34,6 +34,11 @@ CREATE TABLE holdfast_job (
   error_message TEXT,
   error_technical TEXT,
   fingerprint TEXT,
+  -- Where in the user's own code it was raised, and what the upstream said.
+  error_place TEXT,
+  remote_status INTEGER,
+  remote_code TEXT,
+  remote_message TEXT,
   created_us BIGINT NOT NULL,
   started_us BIGINT,
   last_attempt_us BIGINT,
@@ -48,7 +53,9 @@ CREATE TABLE holdfast_job (
     AND (started_us IS NOT NULL OR (lease_owner IS NULL AND finished_us IS NULL))
     AND (finished_us IS NOT NULL OR result IS NULL)
     AND (failed_us IS NOT NULL) = (error_code IS NOT NULL)
-    AND (failed_us IS NOT NULL OR (error_message IS NULL AND error_technical IS NULL AND fingerprint IS NULL))
+    AND (failed_us IS NOT NULL OR (error_message IS NULL AND error_technical IS NULL AND fingerprint IS NULL
+                                  AND error_place IS NULL AND remote_status IS NULL AND remote_code IS NULL
+                                  AND remote_message IS NULL))
     AND (failed_us IS NULL OR unique_key IS NULL)
     AND pardon_count BETWEEN 0 AND attempt_count)
 ) /* postgresql: WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0) */;
@@ -83,7 +90,11 @@ CREATE TABLE holdfast_journal (
   reason TEXT,
   claimed_us BIGINT,
   -- Who held the attempt, where somebody else wrote down its end.
-  claimed_by TEXT
+  claimed_by TEXT,
+  remote_code TEXT,
+  remote_message TEXT,
+  -- JSON: the exceptions of an attempt that failed, each with its calls.
+  traceback TEXT
 );
 CREATE INDEX holdfast_journal_subject ON holdfast_journal (subject, id);
 
@@ -91,17 +102,21 @@ CREATE INDEX holdfast_journal_subject ON holdfast_journal (subject, id);
 CREATE VIEW holdfast_job_event AS
 SELECT 0 AS entry, 0 AS position, id AS subject, created_us AS at_us, 'enqueued' AS verb, 0 AS attempt, '' AS worker,
        CAST(NULL AS TEXT) AS code, CAST(NULL AS INTEGER) AS upstream_status, CAST(NULL AS BIGINT) AS duration_us,
-       CASE WHEN lane = 'waiting' AND attempt_count = 0 THEN due_us END AS due_us, CAST(NULL AS TEXT) AS reason
+       CASE WHEN lane = 'waiting' AND attempt_count = 0 THEN due_us END AS due_us, CAST(NULL AS TEXT) AS reason,
+       CAST(NULL AS TEXT) AS remote_code, CAST(NULL AS TEXT) AS remote_message, CAST(NULL AS TEXT) AS traceback
   FROM holdfast_job
 UNION ALL
-SELECT id, id * 2, subject, claimed_us, 'claimed', attempt, COALESCE(claimed_by, worker), NULL, NULL, NULL, NULL, NULL
+SELECT id, id * 2, subject, claimed_us, 'claimed', attempt, COALESCE(claimed_by, worker), NULL, NULL, NULL, NULL, NULL,
+       NULL, NULL, NULL
   FROM holdfast_journal WHERE claimed_us IS NOT NULL
 UNION ALL
-SELECT id, id * 2 + 1, subject, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason
+SELECT id, id * 2 + 1, subject, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason,
+       remote_code, remote_message, traceback
   FROM holdfast_journal
 UNION ALL
 -- The attempt that goes on.
-SELECT entry, entry * 2 + 2, id, last_attempt_us, 'claimed', attempt_count, lease_owner, NULL, NULL, NULL, NULL, NULL
+SELECT entry, entry * 2 + 2, id, last_attempt_us, 'claimed', attempt_count, lease_owner, NULL, NULL, NULL, NULL, NULL,
+       NULL, NULL, NULL
   FROM (SELECT id, last_attempt_us, attempt_count, lease_owner,
                COALESCE((SELECT max(journal.id) FROM holdfast_journal AS journal WHERE journal.subject = job.id), 0) AS entry
           FROM holdfast_job AS job WHERE lease_owner IS NOT NULL) AS held;

@@ -27,6 +27,7 @@ SELECT id, tenant, queue, kind, state, lane, priority, due_us, attempt_count, ma
    AND (CAST(:queue AS TEXT) IS NULL OR queue || '' = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
    AND (CAST(:code AS TEXT) IS NULL OR error_code = :code)
    AND (CAST(:tenant AS TEXT) IS NULL OR tenant || '' = :tenant)
+   AND (CAST(:remote_code AS TEXT) IS NULL OR remote_code = :remote_code)
    AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint || '' = :fingerprint)
    AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
         SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))

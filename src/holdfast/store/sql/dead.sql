@@ -3,12 +3,13 @@
 
 -- name: list
 SELECT id, tenant, queue, kind, attempt_count, manual_retry_count, error_code, error_message, error_technical,
-       fingerprint, created_us, last_attempt_us, failed_us
+       fingerprint, error_place, remote_status, remote_code, remote_message, created_us, last_attempt_us, failed_us
   FROM holdfast_job
  WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
    AND (failed_us, id) < (:before_us, :before_id)
    AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
    AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
+   AND (CAST(:remote_code AS TEXT) IS NULL OR remote_code = :remote_code)
    AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
    AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
         SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))
@@ -22,6 +23,7 @@ SELECT count(*)
  WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
    AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
    AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
+   AND (CAST(:remote_code AS TEXT) IS NULL OR remote_code = :remote_code)
    AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
    AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
         SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))
@@ -30,7 +32,8 @@ SELECT count(*)
 
 -- name: groups
 SELECT alike.fingerprint, job.error_code AS code, job.kind, alike.count, alike.first_seen_us, alike.last_seen_us,
-       alike.example_id, job.error_message AS message, job.error_technical AS technical
+       alike.example_id, job.error_message AS message, job.error_technical AS technical,
+       job.error_place AS place, job.remote_code
   FROM (
     SELECT fingerprint, count(*) AS count, min(failed_us) AS first_seen_us, max(failed_us) AS last_seen_us,
            max(id) AS example_id
@@ -38,6 +41,7 @@ SELECT alike.fingerprint, job.error_code AS code, job.kind, alike.count, alike.f
      WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
        AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
        AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
+       AND (CAST(:remote_code AS TEXT) IS NULL OR remote_code = :remote_code)
        AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
        AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
             SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))
@@ -56,6 +60,7 @@ SELECT id, tenant, queue, kind, dedupe_key, unique_until_us <= {now_us}, attempt
    AND (failed_us, id) < (:before_us, :before_id)
    AND (CAST(:queue AS TEXT) IS NULL OR queue = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
    AND (CAST(:code AS TEXT) IS NULL OR error_code = :code) AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
+   AND (CAST(:remote_code AS TEXT) IS NULL OR remote_code = :remote_code)
    AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint = :fingerprint)
    AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
         SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))
@@ -90,7 +95,8 @@ UPDATE holdfast_job
    SET state = 'queued', lane = 'ready', token = token + 1, due_us = {now_us}, attempt_count = 0, pardon_count = 0,
        code_counts = NULL, manual_retry_count = manual_retry_count + 1, started_us = NULL, failed_us = NULL,
        unique_key = CASE WHEN unique_until_us <= {now_us} THEN NULL ELSE dedupe_key END,
-       error_code = NULL, error_message = NULL, error_technical = NULL, fingerprint = NULL
+       error_code = NULL, error_message = NULL, error_technical = NULL, fingerprint = NULL, error_place = NULL,
+       remote_status = NULL, remote_code = NULL, remote_message = NULL
  WHERE id {among: ids} AND state || '' = 'failed'
 RETURNING id;
 
@@ -113,6 +119,7 @@ SELECT fingerprint, (failed_us - :slice_from_us) / :slice_us AS slice, count(*) 
    AND (CAST(:queue AS TEXT) IS NULL OR queue || '' = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
    AND (CAST(:code AS TEXT) IS NULL OR error_code = :code)
    AND (CAST(:tenant AS TEXT) IS NULL OR tenant || '' = :tenant)
+   AND (CAST(:remote_code AS TEXT) IS NULL OR remote_code = :remote_code)
    AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint || '' = :fingerprint)
    AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
         SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))
@@ -121,7 +128,8 @@ SELECT fingerprint, (failed_us - :slice_from_us) / :slice_us AS slice, count(*) 
  GROUP BY fingerprint, (failed_us - :slice_from_us) / :slice_us;
 
 -- name: examples
-SELECT id, error_code, kind, queue, error_message, error_technical FROM holdfast_job WHERE id {among: ids};
+SELECT id, error_code, kind, queue, error_message, error_technical, error_place, remote_code
+  FROM holdfast_job WHERE id {among: ids};
 
 -- name: first_seen
 -- When each group was first seen: one look into the index for each, however many letters it has.
@@ -140,6 +148,7 @@ SELECT count(*) FROM (
      AND (CAST(:queue AS TEXT) IS NULL OR queue || '' = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
      AND (CAST(:code AS TEXT) IS NULL OR error_code = :code)
      AND (CAST(:tenant AS TEXT) IS NULL OR tenant || '' = :tenant)
+     AND (CAST(:remote_code AS TEXT) IS NULL OR remote_code = :remote_code)
      AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint || '' = :fingerprint)
      AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
           SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))
@@ -166,6 +175,7 @@ SELECT count(*) FROM (
      AND (CAST(:queue AS TEXT) IS NULL OR queue || '' = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
      AND (CAST(:code AS TEXT) IS NULL OR error_code = :code)
      AND (CAST(:tenant AS TEXT) IS NULL OR tenant || '' = :tenant)
+     AND (CAST(:remote_code AS TEXT) IS NULL OR remote_code = :remote_code)
      AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint || '' = :fingerprint)
      AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
           SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))

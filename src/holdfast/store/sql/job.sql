@@ -181,18 +181,20 @@ RETURNING id;
 UPDATE holdfast_job
    SET state = 'failed', token = token + 1, failed_us = {now_us}, lease_owner = NULL, cancel_us = NULL, unique_key = NULL,
        error_code = :code, error_message = :message, error_technical = :technical, fingerprint = :fingerprint,
+       error_place = :place, remote_status = :remote_status, remote_code = :remote_code,
+       remote_message = :remote_message,
        code_counts = COALESCE(:code_counts, code_counts)
  WHERE id = :id AND token = :token AND state = 'processing'
 RETURNING id;
 
 -- name: journal_settled
 INSERT INTO holdfast_journal (at_us, subject, verb, queue, kind, attempt, worker, code, upstream_status, duration_us, due_us, reason,
-                     claimed_us, claimed_by)
+                     claimed_us, claimed_by, remote_code, remote_message, traceback)
 SELECT {now_us}, given.id, given.verb, given.queue, given.kind, given.attempt, :worker, given.code,
        given.upstream_status, given.duration_us,
        CASE WHEN given.delay_us IS NULL THEN NULL ELSE {now_us} + given.delay_us END, given.reason,
-       given.claimed_us, given.claimed_by
-  FROM {given: id text, verb text, queue text, kind text, attempt integer, code text, upstream_status integer, duration_us bigint, delay_us bigint, reason text, claimed_us bigint, claimed_by text};
+       given.claimed_us, given.claimed_by, given.remote_code, given.remote_message, given.traceback
+  FROM {given: id text, verb text, queue text, kind text, attempt integer, code text, upstream_status integer, duration_us bigint, delay_us bigint, reason text, claimed_us bigint, claimed_by text, remote_code text, remote_message text, traceback text};
 
 -- name: held
 -- Without those that a handler is finishing in a transaction of its own: that one decides.
@@ -225,8 +227,8 @@ SELECT id FROM holdfast_job WHERE lease_owner = :owner AND cancel_us IS NOT NULL
 -- name: show
 SELECT id, tenant, queue, kind, state, lane, priority, due_us, payload, dedupe_key, attempt_count, pardon_count,
        attempts_max, manual_retry_count, code_counts, timeout_us, lease_owner, token, cancel_us, trace, result,
-       error_code, error_message, error_technical, fingerprint, created_us, started_us, last_attempt_us, finished_us,
-       failed_us,
+       error_code, error_message, error_technical, fingerprint, error_place, remote_status, remote_code, remote_message,
+       created_us, started_us, last_attempt_us, finished_us, failed_us,
        (SELECT lease_until_us FROM holdfast_worker AS worker WHERE worker.id = job.lease_owner) AS lease_until_us
   FROM holdfast_job AS job WHERE id = :id
    AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant);
@@ -240,8 +242,10 @@ SELECT state, result, error_code, error_message FROM holdfast_job WHERE id = :id
 
 -- name: last_events
 -- The end of a history, the last first.
-SELECT id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason FROM (
-  SELECT position AS id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason
+SELECT id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason, remote_code, remote_message,
+       traceback FROM (
+  SELECT position AS id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason, remote_code,
+         remote_message, traceback
     FROM holdfast_job_event WHERE subject = :subject ORDER BY position DESC LIMIT :count
 ) AS page ORDER BY at_us DESC, id DESC;
 
@@ -251,8 +255,10 @@ SELECT id FROM holdfast_job WHERE id >= :beginning AND id < :beginning || '~' OR
 
 -- name: history
 -- A page by position, told by time: what was written while an attempt went on comes after its claim.
-SELECT id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason FROM (
-  SELECT position AS id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason
+SELECT id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason, remote_code, remote_message,
+       traceback FROM (
+  SELECT position AS id, at_us, verb, attempt, worker, code, upstream_status, duration_us, due_us, reason, remote_code,
+         remote_message, traceback
     FROM holdfast_job_event WHERE subject = :id AND entry >= CAST(:after AS BIGINT) / 2 AND position > :after
    ORDER BY position LIMIT :count
 ) AS page ORDER BY at_us, id;
