@@ -150,6 +150,28 @@ def test_the_breaker_opens_holds_events_without_spending_attempts_and_closes_aft
     assert deliveries.undelivered.count() == 0
 
 
+def test_the_usual_breaker_opens_within_5_s_of_an_outage_and_closes_soon_after_it(
+    virtual_store: Store, time: VirtualTime, receiver: Loopback
+) -> None:
+    jobs = Jobs(virtual_store)
+    deliveries = Deliveries(virtual_store, jobs)
+    deliveries.endpoints.add(receiver.url, delays_s=[1] * 20)
+    worker = VirtualWorker(virtual_store, deliveries, time)
+    receiver.always["/"] = Say(503)
+    for _ in range(5):
+        deliveries.publish_many([NewEvent("order.paid", number) for number in range(20)])
+        worker.run(1)
+    (breaker,) = Queues(virtual_store).breakers()
+    assert breaker.state == "open"
+    asked = len(receiver.got)
+    worker.run(55)
+    assert len(receiver.got) - asked <= 55 / 5 + 4  # a probe every 5 s, sooner at the beginning
+    receiver.always.clear()
+    worker.run(10)
+    jobs.close()
+    assert Queues(virtual_store).breakers()[0].state == "closed"
+
+
 def test_a_breaker_that_is_open_reopens_after_a_bad_probe(
     virtual_store: Store, time: VirtualTime, receiver: Loopback
 ) -> None:
@@ -179,8 +201,9 @@ def test_client_errors_never_open_the_breaker(virtual_store: Store, time: Virtua
 
 
 def test_the_usual_breaker_leaves_a_handful_of_events_to_their_schedule() -> None:
-    assert not ENDPOINT_BREAKER.trips(failures=50, calls=50)
-    assert ENDPOINT_BREAKER.trips(failures=95, calls=100)
+    assert not ENDPOINT_BREAKER.trips(failures=19, calls=19)
+    assert ENDPOINT_BREAKER.trips(failures=20, calls=20)
+    assert ENDPOINT_BREAKER.window_s <= 10  # five events with five attempts each take longer
 
 
 def test_what_exceeds_an_endpoint_s_rate_limit_waits_and_spends_no_attempt(

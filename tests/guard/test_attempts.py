@@ -157,7 +157,7 @@ def _refused_later(link: Link, kept: list[weakref.ref[Watched]], *, interrupt: b
 
 @pytest.mark.parametrize("interrupt", [False, True])
 def test_nothing_keeps_an_exception_alive_when_a_later_attempt_is_refused_or_interrupted(interrupt: bool) -> None:
-    breaker = None if interrupt else Breaker(calls_min=1)
+    breaker = None if interrupt else Breaker(calls_min=1, open_s=30)
     kept: list[weakref.ref[Watched]] = []
     gc.disable()
     try:

@@ -136,7 +136,7 @@ def test_giving_up_tells_the_code_and_the_reason(run: Any, time: VirtualTime, to
 def test_giving_up_because_a_further_attempt_was_refused_counts_no_attempt(
     run: Any, time: VirtualTime, told: list[Any]
 ) -> None:
-    link = Link("a", retry=TWICE, breaker=Breaker(calls_min=1))
+    link = Link("a", retry=TWICE, breaker=Breaker(calls_min=1, open_s=30))
     with pytest.raises(ConnectionRefusedError):
         run(link, scripted(time, ConnectionRefusedError()))
     assert [verb for verb, _ in told] == ["breaker.opened", "link.retried", "link.gave_up"]

@@ -102,7 +102,7 @@ def test_a_refusal_before_the_first_attempt_is_a_rejection(run: Any) -> None:
 
 
 def test_a_refusal_of_a_later_attempt_is_a_giving_up(run: Any) -> None:
-    link = Link("a", retry=TWICE, breaker=Breaker(calls_min=1))
+    link = Link("a", retry=TWICE, breaker=Breaker(calls_min=1, open_s=30))
     events = told(link)
     error = ConnectionRefusedError()
     with instant(), pytest.raises(ConnectionRefusedError) as caught:

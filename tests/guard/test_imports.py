@@ -30,7 +30,6 @@ def loaded() -> set[str]:
         "holdfast.guard.idempotency",
         "holdfast.lifecycle.job",
         "holdfast.policy.breaker",
-        "holdfast.policy.budget",
         "holdfast.policy.rate_limit",
         "holdfast.store",
     ],

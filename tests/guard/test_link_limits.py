@@ -127,17 +127,36 @@ def test_a_call_refused_by_the_rate_holds_no_place() -> None:
 
 
 def test_calls_pay_for_retries() -> None:
-    link = Link("a", retry=ONCE_MORE, budget=Budget(share=0.1, reserve_per_s=0))
+    link = Link("a", retry=ONCE_MORE, budget=Budget(share=0.1, reserve_per_s=0, burst=3))
     with instant() as time:
-        with pytest.raises(ConnectionRefusedError):
-            link.call(refused)
-        assert time.waits_s == []
+        for _ in range(9):
+            with pytest.raises(ConnectionRefusedError):
+                link.call(refused)
+        assert len(time.waits_s) == 3  # what was saved up
+        time.waits_s.clear()
         for _ in range(30):
             link.call(lambda: 1)
         for _ in range(5):
             with pytest.raises(ConnectionRefusedError):
                 link.call(refused)
     assert len(time.waits_s) == 3  # a tenth of the calls
+
+
+@pytest.mark.parametrize(("options", "attempts"), [({}, 100 + 20 + 9), ({"budget": None}, 200)])
+def test_a_link_has_a_budget_unless_it_says_that_it_wants_none(options: dict[str, Any], attempts: int) -> None:
+    made = 0
+
+    def failing() -> None:
+        nonlocal made
+        made += 1
+        raise ConnectionRefusedError
+
+    link = Link("a", retry=Retry(attempts=2, backoff=Backoff.constant(0)), **options)
+    with instant():
+        for _ in range(100):
+            with pytest.raises(ConnectionRefusedError):
+                link.call(failing)
+    assert made == attempts
 
 
 def test_retries_do_not_pay_for_retries() -> None:

@@ -250,7 +250,7 @@ def test_decorrelated_jitter_grows_from_the_delay_before(form: Form) -> None:
 
 
 def test_a_spent_budget_stops_retries_and_leaves_the_first_attempts_alone(form: Form) -> None:
-    link = Link("a", retry=seconds(1, 1, 1), budget=Budget(share=0, reserve_per_s=0.1, window_s=10))
+    link = Link("a", retry=seconds(1, 1, 1), budget=Budget(share=0, reserve_per_s=0, burst=1))
     with instant():
         script = Script(ConnectionRefusedError())
         with pytest.raises(ConnectionRefusedError) as caught:
@@ -269,7 +269,7 @@ REASONS: dict[Stop, tuple[dict[str, Any], Any]] = {
     Stop.DEADLINE_TOO_NEAR: ({"retry": seconds(9), "total_s": 5}, ConnectionRefusedError()),
     Stop.WRITE_WITHOUT_KEY: ({"writes": True}, ConnectionRefusedError()),
     Stop.UNKNOWN_FAILURE: ({"retry": seconds(1, 1, 1)}, Strange()),
-    Stop.BUDGET_SPENT: ({"budget": Budget(share=0, reserve_per_s=0)}, ConnectionRefusedError()),
+    Stop.BUDGET_SPENT: ({"budget": Budget(burst=0)}, ConnectionRefusedError()),
 }
 
 

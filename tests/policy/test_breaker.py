@@ -79,6 +79,54 @@ def test_the_window_forgets() -> None:
     assert circuit.counts(110.0) == {"failures": 1, "calls": 1}
 
 
+@pytest.mark.parametrize("rate", [3, 20, 200])
+def test_the_last_seconds_alone_open_it_however_well_it_went_before(rate: int) -> None:
+    circuit = Circuit(Breaker())
+    for number in range(120 * rate):
+        call(circuit, number / rate, good=True)
+    for number in range(5 * rate):
+        call(circuit, 120 + number / rate, good=False)
+        if circuit.state is OPEN:
+            break
+    assert circuit.state is OPEN
+
+
+def test_the_pause_doubles_while_probes_fail_and_begins_anew_after_a_recovery() -> None:
+    circuit = Circuit(Breaker(calls_min=1))
+    now_s, pauses_s = 0.0, []
+    call(circuit, now_s, good=False)
+    for _ in range(6):
+        refusal = circuit.admit(now_s)
+        assert isinstance(refusal, Rejected)
+        pauses_s.append(refusal.retry_after_s)
+        now_s += refusal.retry_after_s
+        call(circuit, now_s, good=False)
+    assert pauses_s == [1, 1, 2, 4, 4, 4]
+    now_s += 4
+    call(circuit, now_s, good=True)
+    call(circuit, now_s, good=False)
+    assert circuit.admit(now_s) == Rejected(1)
+
+
+def test_a_probe_that_takes_longer_than_the_pause_still_closes_it() -> None:
+    circuit = Circuit(Breaker(calls_min=1))
+    call(circuit, 0.0, good=False)
+    probe = ticket_of(circuit, 1.0)
+    assert isinstance(circuit.admit(25.0), Rejected)
+    circuit.succeed(25.0, probe)
+    assert circuit.state is CLOSED
+
+
+def test_a_pause_that_is_set_longer_than_the_usual_maximum_does_not_grow() -> None:
+    assert [Breaker(open_s=30).pause_s(open_for_s) for open_for_s in (0, 30, 600)] == [30, 30, 30]
+    assert [Breaker(open_s=30, open_max_s=90).pause_s(open_for_s) for open_for_s in (0, 30, 60, 600)] == [
+        30,
+        30,
+        60,
+        90,
+    ]
+
+
 def test_a_long_silence_forgets_everything() -> None:
     circuit = Circuit(Breaker(calls_min=10, window_s=100))
     for second in range(9):

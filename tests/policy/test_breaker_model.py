@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from holdfast.lifecycle import BreakerState
 from holdfast.policy import Breaker, Circuit, Rejected
-from holdfast.policy.breaker import SLICES, STRIDE_MAX
+from holdfast.policy.circuit import STRIDE_MAX
+from holdfast.policy.window import SLICES
 
 CLOSED, OPEN, HALF_OPEN = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.HALF_OPEN
 

@@ -159,7 +159,7 @@ def test_a_breaker_that_processes_share_shows_as_its_table_says(store: Store) ->
     trip = {"name": "pdf", "mode": "hold", "reason": "too many failures", "open_us": 1_000_000}
     store.atomic(lambda tx: tx.row("breaker.trip", **trip))
     assert Gauges(store).read()
-    generation = store.atomic(lambda tx: tx.row("breaker.probe", name="pdf", probes=1, open_us=1_000_000))
+    generation = store.atomic(lambda tx: tx.row("breaker.probe", name="pdf", probes=1, probe_us=1_000_000))
     assert generation is not None
     store.atomic(lambda tx: tx.row("breaker.recover", name="pdf", generation=generation[0]))
     # Another process has closed it; this one has not heard of that.
@@ -167,7 +167,7 @@ def test_a_breaker_that_processes_share_shows_as_its_table_says(store: Store) ->
 
 
 def test_watching_brings_numbers_and_links_to_the_store(store: Store) -> None:
-    link = Link("till → bank", breaker=Breaker(), budget=Budget(reserve_per_s=2.0))
+    link = Link("till → bank", breaker=Breaker(), budget=Budget(burst=20))
     watching = start(store, flush_s=600, links=[link])
     try:
         bus.tell("job.revived", queue="pdf", id="7")

@@ -19,8 +19,8 @@ def refused() -> None:
 def test_every_live_link_is_shown_and_of_two_with_one_name_the_worse(store: Store) -> None:
     watching = start(store, flush_s=600)
     try:
-        made_later = Link(NAME, retry=Retry(attempts=1), breaker=Breaker(calls_min=1), budget=Budget(reserve_per_s=2.0))
-        namesake = Link(NAME, breaker=Breaker(), budget=Budget(reserve_per_s=1.0))
+        made_later = Link(NAME, retry=Retry(attempts=1), breaker=Breaker(calls_min=1), budget=Budget(burst=20))
+        namesake = Link(NAME, breaker=Breaker(), budget=Budget(burst=10))
         with pytest.raises(ConnectionRefusedError):
             made_later.call(refused)
         assert watching.flush()

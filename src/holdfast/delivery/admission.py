@@ -10,8 +10,8 @@ from holdfast.policy import Breaker, Limited
 from holdfast.store import Tx
 from holdfast.worker.breakers import SharedBreaker, Tally
 
-ENDPOINT_BREAKER = Breaker(failure_ratio=0.9, calls_min=100, window_s=300.0, open_s=60.0, probes=3)
-"""Slow to open: a handful of events to a dead endpoint go through their schedule and become dead letters in time."""
+ENDPOINT_BREAKER = Breaker(failure_ratio=0.7, calls_min=20, window_s=10.0, recent_s=5.0, open_max_s=5.0)
+"""For traffic: a handful of events to a dead endpoint go through their schedule and become dead letters in time."""
 PROBING_S = 1.0
 """While probes are under way, the others look again after this time."""
 

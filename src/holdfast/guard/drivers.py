@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def guard_sync(link: Link, function: Callable[..., Any], *, keyed: bool) -> Callable[..., Any]:  # noqa: C901
     """The function that blocks, guarded by the link."""
-    gate, circuit, listeners = link.gate, link.gate.circuit, link.listeners
+    gate, circuit, purse, listeners = link.gate, link.gate.circuit, link.gate.purse, link.listeners
     narrow, clocked = gate.narrow, link.clocked
     limit_s = link.attempt_limit_s
 
@@ -45,6 +45,8 @@ def guard_sync(link: Link, function: Callable[..., Any], *, keyed: bool) -> Call
                 at_s = deadline_at()
                 if narrow or at_s is not None or (ticket is None and circuit is not None):
                     ticket = gate.admit(at_s, recovery, failed)
+                elif purse is not None and recovery is None:
+                    purse.calls += 1
                 began_s = monotonic_s() if bus.listeners else None
                 try:
                     if limit_s is None:
@@ -89,7 +91,7 @@ def guard_sync(link: Link, function: Callable[..., Any], *, keyed: bool) -> Call
 
 def guard_async(link: Link, function: Callable[..., Awaitable[Any]], *, keyed: bool) -> Callable[..., Any]:  # noqa: C901
     """The coroutine function, guarded by the link."""
-    gate, circuit, listeners = link.gate, link.gate.circuit, link.listeners
+    gate, circuit, purse, listeners = link.gate, link.gate.circuit, link.gate.purse, link.listeners
     narrow, clocked = gate.narrow, link.clocked
     limit_s = link.attempt_limit_s
 
@@ -110,6 +112,8 @@ def guard_async(link: Link, function: Callable[..., Awaitable[Any]], *, keyed: b
                 at_s = deadline_at()
                 if narrow or at_s is not None or (ticket is None and circuit is not None):
                     ticket = gate.admit(at_s, recovery, failed)
+                elif purse is not None and recovery is None:
+                    purse.calls += 1
                 began_s = monotonic_s() if bus.listeners else None
                 try:
                     if limit_s is None and at_s is None:

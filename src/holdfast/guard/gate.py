@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from holdfast.catalog.fault import Fault
     from holdfast.guard.events import Listener
     from holdfast.guard.recovery import Recovery
-    from holdfast.policy.breaker import Breaker, Circuit
+    from holdfast.policy.breaker import Breaker
     from holdfast.policy.budget import Budget, Purse
+    from holdfast.policy.circuit import Circuit
     from holdfast.policy.rate_limit import Bucket, Concurrency, RateLimit, Slots
 
 _REASONS = {
@@ -29,9 +30,6 @@ _REASONS = {
     CONCURRENCY_EXCEEDED.code: Stop.LIMIT_REACHED,
     DEADLINE_EXCEEDED.code: Stop.DEADLINE_TOO_NEAR,
 }
-
-
-CALLS_PER_LOOK = 64
 
 
 class Crowded(Failure):
@@ -92,8 +90,8 @@ class Gate:
 
     @property
     def narrow(self) -> bool:
-        """Whether entering takes more than a look at the breaker."""
-        return self.bucket is not None or self.slots is not None or self.purse is not None
+        """Whether entering takes more than a look at the breaker and a call for the budget."""
+        return self.bucket is not None or self.slots is not None
 
     def admit(self, deadline_at_s: float | None, recovery: Recovery | None, failed: Exception | None) -> int | None:
         """Let an attempt through, with the breaker's ticket when there is a breaker.
@@ -154,14 +152,8 @@ class Gate:
             self.forget(ticket)
             return refusal
         if first and self.purse is not None:
-            self._deposit(self.purse)
+            self.purse.calls += 1
         return ticket
-
-    def _deposit(self, purse: Purse) -> None:
-        purse.calls += 1
-        # Calls pay for retries only while they are known to be recent; a look now and then keeps them so.
-        if purse.calls % CALLS_PER_LOOK == 0:
-            purse.observe(monotonic_s())
 
     def _full(self) -> Failure | None:
         """Take a place under both limits, or say which of them has none."""
@@ -211,7 +203,7 @@ class Gate:
 
 
 def _circuit(breaker: Breaker, link: str) -> Circuit:
-    from holdfast.policy.breaker import Circuit
+    from holdfast.policy.circuit import Circuit
 
     return Circuit(breaker, breaker_told(link))
 

@@ -29,6 +29,7 @@ from holdfast.guard.parts import check_parts
 from holdfast.guard.telling import SUCCEEDED, tell
 from holdfast.guard.unwanted import refusing, refusing_async, returning, returning_async
 from holdfast.policy.backoff import PolicyInvalid
+from holdfast.policy.budget import Budget
 from holdfast.policy.deadline import within
 from holdfast.policy.decide import usual_delays
 
@@ -37,10 +38,10 @@ if TYPE_CHECKING:
     from holdfast.guard.events import Listener
     from holdfast.guard.recovery import Recovery
     from holdfast.policy.breaker import Breaker
-    from holdfast.policy.budget import Budget
     from holdfast.policy.rate_limit import Concurrency, RateLimit
     from holdfast.policy.retry import Retry
 
+DEFAULT_BUDGET = Budget()
 _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 P = ParamSpec("P")
@@ -64,7 +65,7 @@ class Link:
         breaker: Breaker | None = None,
         rate: RateLimit | None = None,
         concurrency: Concurrency | None = None,
-        budget: Budget | None = None,
+        budget: Budget | None = DEFAULT_BUDGET,
         classifier: Classifier | None = None,
         upstream: Catalog | None = None,
         writes: bool = False,
@@ -78,7 +79,7 @@ class Link:
             breaker: when to stop calling.
             rate: how many attempts in a time.
             concurrency: how many attempts at once.
-            budget: how many retries the traffic pays for.
+            budget: how many retries the traffic pays for; None grants every one.
             classifier: what an exception means here; None knows what Holdfast knows.
             upstream: the callee's own catalog: codes in its error bodies are read only with it.
             writes: the calls change something; they are retried only under a key.
@@ -108,9 +109,11 @@ class Link:
         plain = classifier is None and upstream is None
         self.classifier = LINK_CLASSIFIER if plain else (classifier or DEFAULT_CLASSIFIER).on_link(upstream)
         self.ordinary = self.classifier.ordinary
-        self.usual_delays = (budget is None and usual_delays(retry)) or ()
+        self.usual_delays = usual_delays(retry) or ()
         """The delays of failures that leave everything to the link's own rule; none when more has to be looked at."""
         self.listeners: list[Listener] = []
+        if retry is not None and retry.attempts == 1:
+            budget = None  # nothing is retried, so nothing is counted
         self.gate = Gate(name, self.listeners, breaker=breaker, rate=rate, concurrency=concurrency, budget=budget)
         enlist(self)
 

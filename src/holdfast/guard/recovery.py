@@ -54,6 +54,7 @@ class Recovery:
             or link.listeners
             or deadline_at() is not None
             or (link.writes and not self._keyed)
+            or not link.gate.affords_retry()
         ):
             return self._considered_s(error, ticket, began_s)
         self._fault = fault
@@ -110,7 +111,7 @@ class Recovery:
             decision = self._decide(failure)
         if isinstance(decision, RetryAfter):
             delay_s = self._previous_s = decision.delay_s
-            if gate.purse is None or gate.affords_retry():
+            if gate.affords_retry():
                 if link.listeners or bus.listeners:
                     self._tell(RETRIED, delay_s=delay_s, began_s=began_s)
                 return delay_s

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.catalog import Failure, Fault
     from holdfast.guard.events import Listener
     from holdfast.lifecycle import BreakerState, Stop
-    from holdfast.policy.breaker import Told
+    from holdfast.policy.circuit import Told
 
 SUCCEEDED = "link.succeeded"
 RETRIED = "link.retried"

@@ -19,8 +19,9 @@ from holdfast.policy.jitter import Between, Decorrelated, Dice, Equal, Extra, Fu
 from holdfast.policy.retry import NEVER, Retry
 
 if TYPE_CHECKING:
-    from holdfast.policy.breaker import Breaker, Circuit, Rejected
+    from holdfast.policy.breaker import Breaker
     from holdfast.policy.budget import Budget, Purse
+    from holdfast.policy.circuit import Circuit, Rejected
     from holdfast.policy.cron import Cron, CronInvalid, Every, read_schedule
     from holdfast.policy.overlay import OverlayInvalid, apply_overlay, load_overlay
     from holdfast.policy.rate_limit import Allowed, Bucket, Concurrency, Limited, RateLimit, Slots
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 __getattr__ = lazily(
     __name__,
     globals(),
-    dict.fromkeys(("Breaker", "Circuit", "Rejected"), "holdfast.policy.breaker")
+    {"Breaker": "holdfast.policy.breaker"}
+    | dict.fromkeys(("Circuit", "Rejected"), "holdfast.policy.circuit")
     | dict.fromkeys(("Budget", "Purse"), "holdfast.policy.budget")
     | dict.fromkeys(("Allowed", "Bucket", "Concurrency", "Limited", "RateLimit", "Slots"), "holdfast.policy.rate_limit")
     | dict.fromkeys(("Cron", "CronInvalid", "Every", "read_schedule"), "holdfast.policy.cron")

@@ -65,15 +65,16 @@ class SharedBreaker:
         self.fails_with = fails_with
         self._probe = probe
         self._blames = blames
-        self._open_us = int(rule.open_s * 1_000_000)
+        self._probe_us = int(rule.probe_s * 1_000_000)
         self._window_us = int(rule.window_s * 1_000_000)
+        self._recent_us = min(int(rule.recent_s * 1_000_000), self._window_us)
 
     def admit(self, tx: Tx, wanted: int) -> Admission:
         """How many of so many jobs may be claimed in this transaction."""
         found = tx.row("breaker.look", name=self.name)
         if found is None or found[0] == "closed":
             return Admission(wanted)
-        state, left_us, probes_left, generation = found
+        state, left_us, probes_left, generation, _ = found
         if state == "open" and (left_us > 0 or self._probe is not None):
             return self._refused(wanted)
         if left_us <= 0:
@@ -85,25 +86,26 @@ class SharedBreaker:
 
     def spend(self, tx: Tx, probes: int) -> None:
         """So many jobs were claimed as probes."""
-        tx.row("breaker.spend", name=self.name, probes=probes, open_us=self._open_us)
+        tx.row("breaker.spend", name=self.name, probes=probes, probe_us=self._probe_us)
 
     def report(self, tx: Tx, tally: Tally) -> None:
         """Count what became of ordinary jobs, and open when it is too bad."""
         tx.run(
             "breaker.count",
             name=self.name,
-            slice_us=max(1, self._window_us // SLICES),
+            slice_us=max(1, self._recent_us // SLICES),
             calls=tally.calls,
             failures=tally.failures,
         )
         if not tally.failures:
             return
-        calls, failures = (
-            int(number) for number in tx.rows("breaker.counts", name=self.name, window_us=self._window_us)[0]
-        )
-        if self.rule.trips(failures=failures, calls=calls):
-            window = f"the last {self.rule.window_s:g} s"
-            self._trip(tx, f"{failures} of {calls} jobs failed in {window}, the last with {tally.code}")
+        for window_us in (self._window_us, self._recent_us):
+            counted = tx.rows("breaker.counts", name=self.name, window_us=window_us)[0]
+            calls, failures = (int(number) for number in counted)
+            if self.rule.trips(failures=failures, calls=calls):
+                window = f"the last {window_us / 1_000_000:g} s"
+                self._trip(tx, f"{failures} of {calls} jobs failed in {window}, the last with {tally.code}")
+                break
         tx.run("breaker.forget", name=self.name, older_us=2 * self._window_us)
 
     def report_probes(self, tx: Tx, generation: int, *, good: int, bad: int, silent: int, code: str) -> None:
@@ -144,7 +146,7 @@ class SharedBreaker:
         if look is None or look[0] != "open" or look[1] > 0:
             return False
         if not self._healthy():
-            store.atomic(lambda tx: tx.row("breaker.hold_on", name=self.name, open_us=self._open_us))
+            store.atomic(lambda tx: tx.row("breaker.hold_on", name=self.name, open_us=self._pause_us(tx)))
             return False
         return store.atomic(self._begin_probing) is not None
 
@@ -157,7 +159,7 @@ class SharedBreaker:
 
     def _begin_probing(self, tx: Tx) -> tuple[int, int] | None:
         """The number of the new round, and how many it lets through; None when another has begun one."""
-        begun = tx.row("breaker.probe", name=self.name, probes=self.rule.probes, open_us=self._open_us)
+        begun = tx.row("breaker.probe", name=self.name, probes=self.rule.probes, probe_us=self._probe_us)
         if begun is not None:
             self._note(tx, "probed", None)
         return None if begun is None else (int(begun[0]), int(begun[1]))
@@ -167,8 +169,15 @@ class SharedBreaker:
 
     def _trip(self, tx: Tx, reason: str) -> None:
         mode = "hold" if self.fails_with is None else "fail_fast"
-        if tx.row("breaker.trip", name=self.name, mode=mode, reason=reason, open_us=self._open_us) is not None:
+        pause_us = self._pause_us(tx)
+        if tx.row("breaker.trip", name=self.name, mode=mode, reason=reason, open_us=pause_us) is not None:
             self._note(tx, "tripped", reason)
+
+    def _pause_us(self, tx: Tx) -> int:
+        """The pause that follows now: it grows with the time that the breaker has not been closed."""
+        look = tx.row("breaker.look", name=self.name)
+        open_for_us = 0 if look is None or look[4] is None else look[4]
+        return int(self.rule.pause_s(open_for_us / 1_000_000) * 1_000_000)
 
     def _note(self, tx: Tx, verb: str, reason: str | None) -> None:
         note_move(tx, self.name, verb, reason)

@@ -1,7 +1,7 @@
 -- Breakers shared by all processes. Every move names the state it leaves.
 
 -- name: look
-SELECT state, until_us - {now_us}, probes_left, generation FROM holdfast_breaker WHERE name = :name /* postgresql: FOR UPDATE */;
+SELECT state, until_us - {now_us}, probes_left, generation, {now_us} - opened_us FROM holdfast_breaker WHERE name = :name /* postgresql: FOR UPDATE */;
 
 -- name: count
 INSERT INTO holdfast_breaker_count AS breaker_count (name, slice_us, calls, failures)
@@ -34,7 +34,7 @@ UPDATE holdfast_breaker SET until_us = {now_us} + :open_us WHERE name = :name AN
 -- A new round of probes; one that never reported is replaced when its time is up. What has succeeded so far stays, or
 -- little traffic would never close it.
 UPDATE holdfast_breaker
-   SET state = 'half_open', until_us = {now_us} + :open_us, generation = generation + 1,
+   SET state = 'half_open', until_us = {now_us} + :probe_us, generation = generation + 1,
        probes_left = :probes - CASE WHEN state = 'open' THEN 0 ELSE probes_good END,
        probes_good = CASE WHEN state = 'open' THEN 0 ELSE probes_good END
  WHERE name = :name AND (state = 'open' OR (state = 'half_open' AND until_us <= {now_us}))
@@ -50,7 +50,7 @@ RETURNING generation;
 
 -- name: spend
 -- The last probe of a round has its whole time as well.
-UPDATE holdfast_breaker SET probes_left = probes_left - :probes, until_us = {now_us} + :open_us
+UPDATE holdfast_breaker SET probes_left = probes_left - :probes, until_us = {now_us} + :probe_us
  WHERE name = :name AND state = 'half_open' AND probes_left >= :probes RETURNING generation;
 
 -- name: succeed
