@@ -77,6 +77,11 @@ def build(ground: Ground) -> System:
 
 
 def _stores(ground: Ground, settings: Settings, jobs: Jobs) -> tuple[FlowRuns, Definitions]:
+    if settings.firestore:
+        from holdfast_systems.reports.firestore import FirestoreDefinitions, FirestoreRuns, connect
+
+        client = connect(settings.firestore, host=settings.firestore_host)
+        return FirestoreRuns(client, lease_s=settings.lease_s), FirestoreDefinitions(client)
     embedded = tables.SqlRuns(ground.store, jobs, lease_s=settings.lease_s, feeds=settings.feed)
     return embedded, tables.SqlDefinitions(ground.store)
 

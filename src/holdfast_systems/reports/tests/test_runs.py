@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,10 +14,15 @@ from holdfast.base import REAL, utc_text
 from holdfast.store import Store
 from holdfast.worker import Jobs
 from holdfast_systems.reports import tables
+from holdfast_systems.reports.firestore import FirestoreDefinitions, FirestoreRuns, connect
 from holdfast_systems.reports.model import ABSENT
 from holdfast_systems.reports.ports import Definitions, FlowRuns
 
+from .firestore_standin import FirestoreStandIn, firestore_standin
+
 Ports = tuple[FlowRuns, Definitions]
+
+HOST = os.environ.get("FIRESTORE_EMULATOR_HOST", "")
 
 
 def _sql(request: pytest.FixtureRequest, engine: str) -> Ports:
@@ -32,10 +38,40 @@ def _sql(request: pytest.FixtureRequest, engine: str) -> Ports:
     return tables.SqlRuns(store, Jobs(store), lease_s=900), tables.SqlDefinitions(store)
 
 
+def _firestore(request: pytest.FixtureRequest) -> Ports:
+    standin = request.getfixturevalue("firestore")
+    return _connected(request, standin.host, "p")
+
+
+def _emulator(request: pytest.FixtureRequest) -> Ports:
+    return _connected(request, HOST, f"p-{REAL.wall_us()}")
+
+
+def _connected(request: pytest.FixtureRequest, host: str, project: str) -> Ports:
+    client = connect(project, host=host)
+    runs = FirestoreRuns(client, lease_s=900)
+    request.addfinalizer(runs.close)
+    return runs, FirestoreDefinitions(client)
+
+
 PORTS: dict[str, Callable[[pytest.FixtureRequest], Ports]] = {
     "sqlite": lambda request: _sql(request, "sqlite"),
     "postgresql": lambda request: _sql(request, "postgresql"),
+    "firestore": _firestore,
+    **({"emulator": _emulator} if HOST else {}),
 }
+
+
+def test_the_official_emulator_passes_the_suite_too() -> None:
+    if not HOST:
+        pytest.skip("NO FIRESTORE EMULATOR here: start one and name it in FIRESTORE_EMULATOR_HOST")
+    assert "emulator" in PORTS
+
+
+@pytest.fixture
+def firestore() -> Iterator[FirestoreStandIn]:
+    with firestore_standin() as standin:
+        yield standin
 
 
 @pytest.fixture(params=PORTS)
