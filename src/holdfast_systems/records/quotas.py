@@ -2,7 +2,7 @@
 
 The store keeps one truth. A process takes a few requests of a quota at once and counts them down by itself; near the
 end of a quota it takes one at a time, so that no request too many passes. What is not limited is counted all the same,
-once a second. While the store cannot be reached, requests are not counted: they fail for that very reason.
+once a second. While the store takes no writes, requests are let through uncounted: those that need it fail anyway.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Quotas:
         """Count a request of the account.
 
         Raises:
-            Failure: RATE_LIMIT_EXCEEDED, QUOTA_EXCEEDED; or the database's own.
+            Failure: RATE_LIMIT_EXCEEDED, QUOTA_EXCEEDED.
         """
         account = self._account(account_id)
         if not self._quick(account):
@@ -132,9 +132,14 @@ class Quotas:
                 return
             given_back = account.left if current == account.periods else 0
             counted = account.uncounted if current == account.periods else 0
-            quota, taken, refusal = self._store.atomic(
-                lambda tx: _phase(tx, account_id, current, given_back=given_back, counted=counted)
-            )
+            try:
+                quota, taken, refusal = self._store.atomic(
+                    lambda tx: _phase(tx, account_id, current, given_back=given_back, counted=counted)
+                )
+            except Failure:
+                # Reads may still be answered, by a standby for one; whoever needs the store fails for that reason.
+                account.until_s = asked_s + REMEMBERED_S
+                return
             account.quota, account.periods, account.until_s = quota, current, asked_s + REMEMBERED_S
             account.left, account.uncounted = max(0, taken - 1), 0
             if refusal is not None:

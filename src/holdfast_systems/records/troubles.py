@@ -18,9 +18,9 @@ DATABASE_S = 30.0
 BUSY_S = 2.0
 
 ERROR_TYPES = {
-    "CONNECTION_REFUSED": "connection_refused",
     "DATABASE_CONNECTION_ERROR": "connection_failed",
     "COMMIT_UNKNOWN": "commit_unknown",
+    "DATABASE_READ_ONLY": "read_only",
 }
 BUSY = ("DATABASE_POOL_EXHAUSTED", "DATABASE_TIMEOUT", "TRANSACTION_ROLLED_BACK", "CONCURRENCY_EXCEEDED")
 """Codes of the core that mean: there is more to do than can be done."""
@@ -75,15 +75,13 @@ class Telling:
             failure.fault = self._catalog["SERVICE_OVERLOADED"]
             failure.details = {**failure.details, "reason": code.lower()}
             failure.retry_after_s = failure.retry_after_s or BUSY_S
-        read_only = code == "DATABASE_READ_ONLY"
-        if code not in ("DATABASE_CONNECTION_ERROR", "COMMIT_UNKNOWN") and not read_only:
+        if code not in ERROR_TYPES:
             return
         failure.fault = self._catalog["DATABASE_CONNECTION_ERROR"]
-        error_type = "read_only" if read_only else _error_type(failure, code)
         failure.details = {
             **failure.details,
             "database": self._shard,
-            "error_type": error_type,
+            "error_type": _error_type(failure, code),
             "retry_recommended": True,
         }
         failure.retry_after_s = DATABASE_S
@@ -107,9 +105,11 @@ def _nothing(failure: Failure) -> None:  # noqa: ARG001 - most failures are comp
 
 
 def _error_type(failure: Failure, code: str) -> str:
-    said = _private(failure, "original").lower()
+    said = _private(failure, "original").lower() if code == "DATABASE_CONNECTION_ERROR" else ""
     if "refused" in said:
         return "connection_refused"
+    if "read-only" in said:
+        return "read_only"  # there is a server, and it is not the one that takes writes
     return "connection_timeout" if "timeout" in said or "timed out" in said else ERROR_TYPES[code]
 
 

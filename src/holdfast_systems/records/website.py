@@ -16,7 +16,12 @@ from holdfast.http import HttpClient, Reach, Reply, Timeouts
 from holdfast.http.leases import Leases
 from holdfast.policy import NEVER, Limited, RateLimit
 from holdfast.store import Store
-from holdfast_systems.records.faults import CONNECTION_RESET, EXTERNAL_SERVICE_ERROR, NETWORK_TIMEOUT
+from holdfast_systems.records.faults import (
+    CONNECTION_RESET,
+    EXTERNAL_SERVICE_ERROR,
+    EXTERNAL_SERVICE_TIMEOUT,
+    NETWORK_TIMEOUT,
+)
 from holdfast_systems.records.fields import EMAIL
 
 AGENT = "HoldfastRecords"
@@ -81,7 +86,7 @@ class Websites:
         self._robots: dict[str, tuple[float, RobotFileParser]] = {}
         self._client = HttpClient(
             reach=Reach(allowed=frozenset(targets)),
-            timeouts=Timeouts(connect_s=min(5.0, timeout_s), read_s=timeout_s, total_s=timeout_s),
+            timeouts=Timeouts(connect_s=min(5.0, timeout_s / 2), read_s=timeout_s, total_s=timeout_s),
             body_bytes_max=PAGE_BYTES_MAX,
             headers={"user-agent": AGENT, "accept": "text/html"},
         ).sync
@@ -90,7 +95,8 @@ class Websites:
         """What the website says.
 
         Raises:
-            Failure: NETWORK_TIMEOUT, CONNECTION_RESET; EXTERNAL_SERVICE_ERROR with `rate_limited` or `unavailable`.
+            Failure: NETWORK_TIMEOUT, EXTERNAL_SERVICE_TIMEOUT, CONNECTION_RESET; EXTERNAL_SERVICE_ERROR with the
+                reason `rate_limited` or `unavailable`.
         """
         host = urlsplit(website).netloc.lower()
         turn = self._turns.take(host)
@@ -234,7 +240,9 @@ def _told(failure: Failure, host: str) -> Failure | NoData:
     if failure.code in ("ADDRESS_REFUSED", "REDIRECT_REFUSED", "RESPONSE_TOO_LARGE", "TLS_ERROR"):
         return NoData(failure.code.lower())
     if failure.code in ("NETWORK_TIMEOUT", "DEADLINE_EXCEEDED"):
-        return NETWORK_TIMEOUT(**_facts(host, "timeout"))
+        # Without a connection it is the network that is slow, with one it is the website.
+        late = NETWORK_TIMEOUT if failure.details.get("phase") == "connect" else EXTERNAL_SERVICE_TIMEOUT
+        return late(**_facts(host, "timeout"))
     if failure.code == "CONNECTION_RESET":
         return CONNECTION_RESET(**_facts(host, "connection_reset"))
     return EXTERNAL_SERVICE_ERROR(**_facts(host, "unavailable"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,7 +106,33 @@ def test_rate_limited_unavailable_and_no_data_are_told_apart(store: Store, tmp_p
         assert (down["error_code"], down["details"]["reason"]) == ("EXTERNAL_SERVICE_ERROR", "unavailable")
         assert down["details"]["retry_recommended"] is True
         assert asked("/?3", reset=True)["error"]["error_code"] == "CONNECTION_RESET"
-        assert asked("/?4", hang=True)["error"]["error_code"] == "NETWORK_TIMEOUT"
+        assert asked("/?4", hang=True)["error"]["error_code"] == "EXTERNAL_SERVICE_TIMEOUT"
+        site.app.faults.switch(status=503)
+        uid = account.company(website=f"{site.url}/?5")
+        waited = account.post("/enrichments", {"company_uid": uid}, headers={"Prefer": "wait=30"})
+        assert (waited.status_code, waited.json()["error_code"]) == (502, "EXTERNAL_SERVICE_ERROR")
+        assert waited.json()["details"]["external_service"] == site.host
+
+
+def test_a_network_that_drops_everything_is_a_timeout_of_its_own(store: Store, tmp_path: Path, site: Site) -> None:
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        place = deaf.getsockname()
+        # Once the queue of those who wait to be accepted is full, the kernel answers nobody.
+        waiting = [socket.socket() for _ in range(4)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(place)
+        host = f"127.0.0.1:{place[1]}"
+        settings = {"ENRICHMENT_TARGETS": host, "ENRICHMENT_TIMEOUT_S": "0.3"}
+        with enriching(store, tmp_path, site, **settings) as live:
+            account = live.account()
+            uid = account.company(website=f"http://{host}")
+            reply = account.post("/enrichments", {"company_uid": uid}, headers={"Prefer": "wait=30"})
+            assert (reply.status_code, reply.json()["error_code"]) == (504, "NETWORK_TIMEOUT")
+        for one in waiting:
+            one.close()
 
 
 def test_an_address_inside_our_network_is_not_read(store: Store, tmp_path: Path, site: Site) -> None:

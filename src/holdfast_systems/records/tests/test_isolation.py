@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from .live import Account, Live
@@ -25,6 +26,8 @@ def test_other_accounts_ids_answer_as_unknown_ids(live: Live) -> None:
     slot = f"SL-{company}-CEO"
     owner.put_slot(slot, ada)
     review = owner.put_slot(slot, bob, on_conflict="manual_review").json()["review_id"]
+    verification = owner.post("/verifications", {"person_uid": ada}).json()["verification_id"]
+    enrichment = owner.post("/enrichments", {"company_uid": company}).json()["enrichment_id"]
     own_company = other.company("Mine")
     own_person = other.person(own_company)
     own_slot = f"SL-{own_company}-CEO"
@@ -45,7 +48,12 @@ def test_other_accounts_ids_answer_as_unknown_ids(live: Live) -> None:
         ("PATCH", f"/people/{own_person}", {"company_uid": "{}"}, company, no_company),
         ("PUT", f"/slots/{own_slot}", {"person_uid": "{}"}, ada, nobody),
         ("GET", "/people?company_uid={}", None, company, no_company),
+        ("POST", "/verifications", {"person_uid": "{}"}, ada, nobody),
+        ("GET", "/verifications/{}", None, verification, UNKNOWN_ID),
+        ("POST", "/enrichments", {"company_uid": "{}"}, company, no_company),
+        ("GET", "/enrichments/{}", None, enrichment, UNKNOWN_ID),
     ]
+    codes: set[str] = set()
     for method, path, body, foreign, unknown in tried:
         answers = []
         for uid in (foreign, unknown):
@@ -54,6 +62,8 @@ def test_other_accounts_ids_answer_as_unknown_ids(live: Live) -> None:
             answers.append((status, str(told).replace(uid, "ID")))
         assert answers[0] == answers[1], (method, path)
         assert answers[0][0] in (200, 404), (method, path)
+        codes |= set(re.findall("[A-Z]+_NOT_FOUND", answers[0][1]))
+    assert codes >= {"REVIEW_NOT_FOUND", "VERIFICATION_NOT_FOUND", "ENRICHMENT_NOT_FOUND", "SLOT_NOT_FOUND"}
     assert other.get("/reviews").json()["reviews"] == []
     assert [one["company_uid"] for one in other.get("/companies").json()["companies"]] == [own_company]
     assert owner.get(f"/companies/{company}").json()["slots"][0]["person_uid"] == ada
