@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from holdfast.http.wrong_tokens import WRONG_TOKENS
 from holdfast.store import Store
 from holdfast.testing.pgbouncer import PgBouncer, PgBouncerMissing
 from holdfast.testing.postgres import PostgresAddress
@@ -151,3 +152,9 @@ def virtual_store(database_url: str) -> Iterator[Store]:
     opened = Store.open(database_url, database_clock=False)
     yield opened
     opened.close()
+
+
+@pytest.fixture(autouse=True)
+def no_wrong_tokens() -> None:
+    """Wrong tokens of other tests are not held against this one."""
+    WRONG_TOKENS.forget()

@@ -6,8 +6,9 @@ import pytest
 
 from holdfast.base import Secret
 from holdfast.console import console
-from holdfast.console.access import GUESSES_MAX
-from holdfast.console.sessions import SESSION_S
+from holdfast.http.sessions import SESSION_S
+from holdfast.http.wrong_tokens import TRIES_MAX
+from holdfast.operate.audit_log import AuditFilter, entries
 from holdfast.store import Store
 from holdfast.testing import instant
 from holdfast.worker import Jobs, Queues
@@ -84,15 +85,51 @@ def test_behind_https_the_cookie_is_secure(store: Store) -> None:
     assert "Secure" in answer.headers["set-cookie"]
 
 
-def test_too_many_wrong_tokens_keep_everybody_out_for_a_minute(outside: Asker) -> None:
+def test_too_many_wrong_tokens_are_refused_by_address_and_the_right_one_is_let_in(outside: Asker) -> None:
     with instant() as time:
-        for _ in range(GUESSES_MAX):
+        for _ in range(TRIES_MAX):
             assert outside.post("/enter", {"token": "guess"}).status == 401
-        answer = outside.post("/enter", {"token": TOKEN})
+        answer = outside.post("/enter", {"token": "guess"})
         assert answer.status == 429
         assert int(answer.headers["retry-after"]) >= 1
+        assert outside.get("/jobs", authorization="Bearer guess").status == 429, "it is the same count"
+        assert outside.post("/enter", {"token": TOKEN}).status == 303, "guesses do not lock the operator out"
+        outside.client = ("192.0.2.7", 5)
+        assert outside.post("/enter", {"token": "guess"}).status == 401, "others have their own count"
+        outside.client = ("127.0.0.1", 5)
         time.advance(61)
-        assert outside.post("/enter", {"token": TOKEN}).status == 303
+        assert outside.post("/enter", {"token": "guess"}).status == 401
+
+
+def test_an_ipv6_network_is_one_address(outside: Asker) -> None:
+    with instant():
+        for number in range(TRIES_MAX):
+            outside.client = (f"2001:db8:1:2::{number:x}", 5)
+            assert outside.post("/enter", {"token": "guess"}).status == 401
+        outside.client = ("2001:db8:1:2:ffff::1", 5)
+        assert outside.post("/enter", {"token": "guess"}).status == 429
+        outside.client = ("2001:db8:1:3::1", 5)
+        assert outside.post("/enter", {"token": "guess"}).status == 401
+
+
+def test_wrong_tokens_are_in_the_log_and_in_the_audit_and_cannot_fill_either(
+    outside: Asker, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    outside.client = ("192.0.2.9", 5)
+    for _ in range(TRIES_MAX + 30):
+        outside.post("/enter", {"token": "my-secret-guess"})
+    outside.console.close()
+    rows = store.atomic(lambda tx: entries(tx, AuditFilter(verb="enter")), write=False)
+    assert [(row.state, row.result, row.address) for row in rows] == [
+        ("refused", "RATE_LIMIT_EXCEEDED", "192.0.2.9"),
+        ("refused", "UNAUTHORIZED", "192.0.2.9"),
+    ]
+    lines = [one.getMessage() for one in caplog.records if one.name == "holdfast.http"]
+    assert lines == [
+        "a wrong operator's token came from 192.0.2.9",
+        "too many wrong operator's tokens came from 192.0.2.9",
+    ]
+    assert "my-secret-guess" not in str(rows) + caplog.text
 
 
 def test_a_session_ends(outside: Asker) -> None:
@@ -132,6 +169,15 @@ def test_whoever_leaves_is_out_also_with_the_old_cookie(outside: Asker) -> None:
     assert answer.status == 303
     assert "Max-Age=0" in answer.headers["set-cookie"]
     assert outside.get("/jobs").status == 401
+
+
+def test_a_session_that_was_left_is_over_in_every_process_and_after_a_restart(outside: Asker, store: Store) -> None:
+    outside.enter()
+    kept = outside.cookie
+    elsewhere = Asker(console(store, Secret(TOKEN), [], address="http://ops.test/console"), kept)
+    assert elsewhere.get("/jobs").status == 200
+    outside.post("/leave", {"csrf": outside.get("/").csrf})
+    assert elsewhere.get("/jobs").status == 401
 
 
 def test_the_link_works_once(outside: Asker) -> None:

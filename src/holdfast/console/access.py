@@ -9,19 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from threading import Lock
 
-from holdfast.base import Secret, monotonic_s, world
-from holdfast.catalog.core import FORBIDDEN, RATE_LIMIT_EXCEEDED, UNAUTHORIZED
-from holdfast.console.sessions import Sessions, cookie_of
+from holdfast.base import Secret, world
+from holdfast.catalog.core import FORBIDDEN, UNAUTHORIZED
 from holdfast.http.asgi import Scope, header
-from holdfast.http.operator import bears
+from holdfast.http.aside import aside
 from holdfast.http.origin import is_own, origin_of
+from holdfast.http.sessions import Session, Sessions
 from holdfast.http.this_machine import from_this_machine
+from holdfast.http.wrong_tokens import let_in, matches
+from holdfast.store import Store
 
 OPERATOR = "operator"
 WHO_CHARS_MAX = 100
-GUESSES_MAX = 20
-"""So many wrong tokens are taken in a minute; then nobody may try."""
-GUESSES_WINDOW_S = 60.0
+COOKIE = "holdfast_console"
 LINK_BYTES = 24
 
 
@@ -30,8 +30,8 @@ class Visitor:
     """Somebody who may come in."""
 
     who: str
-    session_id: str = ""
-    """Empty when there is no cookie."""
+    session: Session | None = None
+    """None when there is no cookie."""
     csrf: str = ""
     bearer: bool = False
     """Whether the token itself came along: no other site can make a browser send that."""
@@ -40,15 +40,14 @@ class Visitor:
 class Access:
     """The door of one console. Threads may share it."""
 
-    def __init__(self, token: Secret, *, address: str, trusted_proxy_header: str | None = None) -> None:
-        self.sessions = Sessions(token)
+    def __init__(self, store: Store, token: Secret, *, address: str, trusted_proxy_header: str | None = None) -> None:
+        self.sessions = Sessions(store, token, cookie=COOKIE)
         self.secure = address.startswith("https:")
         self._origin = origin_of(address)
         self._token = token
         self._header = trusted_proxy_header.lower() if trusted_proxy_header else None
         self._link = Secret(world().token_bytes(LINK_BYTES).hex())
         self._link_used = False
-        self._guesses: list[float] = []
         self._lock = Lock()
 
     @property
@@ -56,12 +55,18 @@ class Access:
         """What the one-time link carries."""
         return self._link
 
-    def visitor(self, scope: Scope) -> Visitor | None:
-        """Who this is; None for somebody who may not come in."""
-        session = self.sessions.read(cookie_of(header(scope, "cookie")))
-        if session is not None:
-            return Visitor(who=session.who, session_id=session.id, csrf=self.sessions.csrf(session.id))
-        if bears(scope, self._token):
+    async def visitor(self, scope: Scope) -> Visitor | None:
+        """Who this is; None for somebody who may not come in.
+
+        Raises:
+            Failure: RATE_LIMIT_EXCEEDED for a wrong token after too many; or the database's own.
+        """
+        # Only what we have signed is worth a question to the database.
+        if self.sessions.signed(scope) is not None:
+            session = await aside(lambda: self.sessions.read(scope))
+            if session is not None:
+                return Visitor(who=session.who, session=session, csrf=self.sessions.csrf(session.id))
+        if let_in(scope, self._token):
             return Visitor(who=OPERATOR, bearer=True)
         who = header(scope, self._header).strip()[:WHO_CHARS_MAX] if self._header else ""
         return Visitor(who=who, csrf=self.sessions.csrf(f"proxy:{who}")) if who else None
@@ -80,21 +85,14 @@ class Access:
             self._link_used = True
         return self.sessions.begin(OPERATOR)
 
-    def enter_by_token(self, given: str) -> str:
+    def enter_by_token(self, scope: Scope, given: str) -> str:
         """The cookie of whoever knows the token.
 
         Raises:
-            Failure: UNAUTHORIZED; RATE_LIMIT_EXCEEDED after too many wrong ones.
+            Failure: UNAUTHORIZED; RATE_LIMIT_EXCEEDED after too many wrong ones from this address.
         """
-        now_s = monotonic_s()
-        with self._lock:
-            self._guesses = [at_s for at_s in self._guesses if now_s - at_s < GUESSES_WINDOW_S]
-            if len(self._guesses) >= GUESSES_MAX:
-                wait_s = max(1.0, self._guesses[0] + GUESSES_WINDOW_S - now_s)
-                raise RATE_LIMIT_EXCEEDED("Too many wrong tokens. Wait a minute.", retry_after_s=wait_s)
-            if not self._token.matches(given):
-                self._guesses.append(now_s)
-                raise UNAUTHORIZED("This is not the token.")
+        if not matches(scope, self._token, given):
+            raise UNAUTHORIZED("This is not the token.")
         return self.sessions.begin(OPERATOR)
 
     def check_form(self, scope: Scope, visitor: Visitor, given: str) -> None:

@@ -21,11 +21,11 @@ from holdfast.console.live import Streams
 from holdfast.console.page import Desk
 from holdfast.console.pages.entrance import entrance
 from holdfast.console.routes import answer_form, page_for
-from holdfast.console.sessions import set_cookie
 from holdfast.console.visit import VALUE_CHARS_MAX, Visit, read_query
 from holdfast.http.asgi import Receive, Reply, Scope, Send, give, header, prefers_html
 from holdfast.http.aside import aside
 from holdfast.operate import Actor, ActorKind
+from holdfast.operate.wrong_tokens import WrongTokenAudit
 
 T = TypeVar("T")
 
@@ -56,6 +56,7 @@ class App:
         self.access = access
         self.background = Background(desk.store)
         self.streams = Streams(desk)
+        self.wrong_tokens = WrongTokenAudit(desk.store)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -70,12 +71,12 @@ class App:
         visit = Visit(root=scope.get("root_path", "").rstrip("/"), path=path_below_root(scope))
         try:
             visit = replace(visit, query=read_query(scope["query_string"].decode("ascii", "replace")))
-            visitor = self.access.visitor(scope)
+            visitor = await self.access.visitor(scope)
             if visitor is not None:
                 visit = replace(visit, who=visitor.who, csrf=visitor.csrf, actor=_actor(scope, visitor))
                 if visit.path == "/live" and scope["method"] == "GET":
                     return await self.streams.serve(
-                        visit, receive, send, GUARDED, allowed=lambda: self.access.visitor(scope) is not None
+                        visit, receive, send, GUARDED, allowed=lambda: self._may_stay(scope)
                     )
             reply = await self._reply(scope, receive, visit, visitor)
         except Failure as failure:
@@ -83,6 +84,13 @@ class App:
         headers = {**GUARDED, **reply.headers}
         await give(replace(reply, headers=headers), send, head=scope["method"] == "HEAD")
         return None
+
+    async def _may_stay(self, scope: Scope) -> bool:
+        """Whether whoever opened a stream is still let in."""
+        try:
+            return await self.access.visitor(scope) is not None
+        except Failure:
+            return True  # a database that cannot be asked for a moment ends nothing
 
     async def _reply(self, scope: Scope, receive: Receive, visit: Visit, visitor: Visitor | None) -> Reply:
         method = scope["method"]
@@ -93,7 +101,7 @@ class App:
         if visit.path == "/enter" and method == "POST":
             self.access.check_origin(scope)
             form = await read_form(scope, receive)
-            return self._entered(visit, self.access.enter_by_token(form.get("token", "")))
+            return self._entered(visit, self.access.enter_by_token(scope, form.get("token", "")))
         if visitor is None:
             raise UNAUTHORIZED()
         if method in READING:
@@ -104,18 +112,19 @@ class App:
         form = await read_form(scope, receive)
         self.access.check_form(scope, visitor, form.get("csrf", ""))
         if visit.path == "/leave":
-            return self._left(visit, visitor)
+            return await self._left(visit, visitor)
         address = await aside(lambda: answer_form(self.desk, self.background, visit, form))
         return _see(address)
 
     def _entered(self, visit: Visit, cookie: str) -> Reply:
-        header_ = set_cookie(cookie, path=visit.root, secure=self.access.secure)
+        header_ = self.access.sessions.set_cookie(cookie, path=visit.root, secure=self.access.secure)
         return _see(visit.to(""), **{"set-cookie": header_})
 
-    def _left(self, visit: Visit, visitor: Visitor) -> Reply:
-        if visitor.session_id:
-            self.access.sessions.end(visitor.session_id)
-        gone = set_cookie("", path=visit.root, secure=self.access.secure, seconds=0)
+    async def _left(self, visit: Visit, visitor: Visitor) -> Reply:
+        session = visitor.session
+        if session is not None:
+            await aside(lambda: self.access.sessions.end(session))
+        gone = self.access.sessions.set_cookie("", path=visit.root, secure=self.access.secure)
         return _see(visit.to(""), **{"set-cookie": gone})
 
     def _refused(self, failure: Failure, scope: Scope, visit: Visit) -> Reply:
@@ -146,6 +155,7 @@ class App:
         """End the open streams, and stop work on many after the transactions that are under way."""
         self.streams.close()
         self.background.close()
+        self.wrong_tokens.close()
 
 
 def _actor(scope: Scope, visitor: Visitor) -> Actor:

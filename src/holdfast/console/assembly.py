@@ -60,7 +60,7 @@ def console(
     """
     if not token:
         raise ValueError("the console needs a token: without one everybody would come in")
-    access = Access(token, address=address, trusted_proxy_header=trusted_proxy_header)
+    access = Access(store, token, address=address, trusted_proxy_header=trusted_proxy_header)
     desk = Desk(
         store=store,
         catalogs=tuple(catalogs),

@@ -7,7 +7,7 @@ browser asks again), when the browser goes, when whoever looks may no longer, an
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -25,6 +25,9 @@ from holdfast.http.aside import aside
 
 if TYPE_CHECKING:
     import asyncio
+
+Allowed = Callable[[], Awaitable[bool]]
+"""Whether whoever watches may go on."""
 
 STREAMS_MAX = 32
 LOOK_S = 2.0
@@ -53,7 +56,7 @@ class Streams:
         send: Send,
         headers: Mapping[str, str],
         *,
-        allowed: Callable[[], bool],
+        allowed: Allowed,
     ) -> None:
         """Send what changes on the page that the visit names, until somebody has enough.
 
@@ -97,14 +100,19 @@ class Streams:
             self._open[ended] = loop
 
     async def _follow(
-        self, page: Visit, parts: dict[str, str], ended: asyncio.Event, send: Send, allowed: Callable[[], bool]
+        self,
+        page: Visit,
+        parts: dict[str, str],
+        ended: asyncio.Event,
+        send: Send,
+        allowed: Allowed,
     ) -> None:
         import asyncio
 
         begun_s = said_s = monotonic_s()
         # The page may have changed between its own making and this one: everything is said once.
         before: dict[str, str] = {}
-        while not ended.is_set() and allowed() and monotonic_s() - begun_s < STREAM_S_MAX:
+        while not ended.is_set() and await allowed() and monotonic_s() - begun_s < STREAM_S_MAX:
             changed = {name: text for name, text in parts.items() if before.get(name) != text}
             for name, text in changed.items():
                 await _say(send, f"event: part\ndata: {encode({'id': name, 'html': text})}\n\n")

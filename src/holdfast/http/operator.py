@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.base import Secret
-from holdfast.catalog import continued, enriched, new_request_id
+from holdfast.catalog import Failure, continued, enriched, new_request_id
 from holdfast.catalog.core import CORE
 from holdfast.catalog.dialect import Dialect
 from holdfast.http.access import CHALLENGE
 from holdfast.http.asgi import Application, Receive, Scope, Send, header
 from holdfast.http.exchange import Exchange
 from holdfast.http.render import Voice
+from holdfast.http.wrong_tokens import let_in
 
 POLICY_VIOLATED = 1008
 """How a WebSocket is closed that may not be opened."""
@@ -31,10 +32,10 @@ class OperatorAccess:
         """Let the request pass.
 
         Raises:
-            Failure: UNAUTHORIZED.
+            Failure: UNAUTHORIZED; RATE_LIMIT_EXCEEDED for a wrong token after too many.
         """
         scope = exchange.scope
-        if (self._public is not None and self._public(scope)) or bears(scope, self._token):
+        if (self._public is not None and self._public(scope)) or let_in(scope, self._token):
             return
         exchange.headers.append(CHALLENGE)
         raise exchange.voice.fault("UNAUTHORIZED")()
@@ -63,24 +64,22 @@ class OperatorOnly:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or (self._public is not None and self._public(scope)):
             return await self.app(scope, receive, send)
-        if bears(scope, self._token):
+        try:
+            known, code = let_in(scope, self._token), "UNAUTHORIZED"
+        except Failure as failure:
+            known, code = False, failure.code
+        if known:
             return await self.app(scope, receive, send)
         if scope["type"] != "http":
             await receive()
-            return await send({"type": "websocket.close", "code": POLICY_VIOLATED, "reason": "UNAUTHORIZED"})
-        return await self._refuse(scope, send)
+            return await send({"type": "websocket.close", "code": POLICY_VIOLATED, "reason": code})
+        return await self._refuse(code, scope, send)
 
-    async def _refuse(self, scope: Scope, send: Send) -> None:
+    async def _refuse(self, code: str, scope: Scope, send: Send) -> None:
         with enriched(request_id=new_request_id(), **continued(header(scope, "traceparent"))):
-            failure = self._voice.fault("UNAUTHORIZED")()
+            failure = self._voice.fault(code)()
             written = self._voice.write(failure, scope)
         headers = [*written.headers, CHALLENGE, (b"x-request-id", failure.context.request_id.encode())]
         await send({"type": "http.response.start", "status": written.status, "headers": headers})
         body = b"" if scope["method"] == "HEAD" else written.body
         return await send({"type": "http.response.body", "body": body})
-
-
-def bears(scope: Scope, token: Secret) -> bool:
-    """Whether the request brings the token; compared in constant time. An empty token lets nobody in."""
-    scheme, _, given = header(scope, "authorization").partition(" ")
-    return bool(token) and scheme.lower() == "bearer" and token.matches(given.strip())

@@ -26,8 +26,8 @@ from holdfast.base import CodecError, Secret, decode, encode, world
 from holdfast.catalog import CORE, HTTP_STATUSES, Dialect, Failure, Fault, render
 from holdfast.http.asgi import Application, Receive, Scope, Send
 from holdfast.http.faults import INVALID_JSON
-from holdfast.http.operator import bears
 from holdfast.http.this_machine import within_this_machine
+from holdfast.http.wrong_tokens import bears
 from holdfast.testing.faulty_switches import Faults, Switched
 
 __all__ = ["Faults", "Faulty", "Switched"]

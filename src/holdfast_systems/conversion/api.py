@@ -48,7 +48,8 @@ PAGE_HEADERS = {
         "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    # Not `no-referrer`: what the page sends could then name no origin.
+    "referrer-policy": "same-origin",
     "cache-control": "no-cache",
 }
 DATA_HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}

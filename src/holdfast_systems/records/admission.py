@@ -12,7 +12,7 @@ from holdfast.http.asgi import Scope, header
 from holdfast.http.aside import aside
 from holdfast.http.exchange import Exchange
 from holdfast.http.keys import ApiKey
-from holdfast.http.operator import bears
+from holdfast.http.wrong_tokens import bears
 from holdfast_systems.records.callers import Caller, Callers, no_key, operator
 from holdfast_systems.records.faults import INSUFFICIENT_PERMISSIONS
 from holdfast_systems.records.fields import problem, refused

@@ -232,6 +232,13 @@ CREATE TABLE holdfast_secret (
   created_us BIGINT NOT NULL
 );
 
+-- Sessions of operators who signed out; a row goes when its session would have been over anyway.
+
+CREATE TABLE holdfast_ended_session (
+  id TEXT PRIMARY KEY,
+  until_us BIGINT NOT NULL
+);
+
 -- Webhooks: who is told, what they are told, and which job tells whom.
 
 CREATE TABLE holdfast_webhook_endpoint (

@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from holdfast.base import Secret
+from holdfast.catalog.core import FORBIDDEN
 from holdfast.delivery import Endpoints
 from holdfast.http.asgi import Receive, Reply, Scope, Send, give
 from holdfast.http.aside import aside
+from holdfast.http.origin import is_foreign
+from holdfast.http.sessions import Sessions
+from holdfast.http.wrong_tokens import matches
 from holdfast.store import Tx
 from holdfast_systems.credentials import tables
 from holdfast_systems.credentials.faults import NOT_FOUND
 from holdfast_systems.credentials.pages import views
-from holdfast_systems.credentials.pages.session import Session, set_cookie
 from holdfast_systems.credentials.platform import TENANT
 
 if TYPE_CHECKING:
     from holdfast_systems.credentials.engine import Engine
 
+COOKIE = "holdfast_credentials"
+OPERATOR = "operator"
 LATEST = 10
 ROWS = 50
 FIELDS_MAX = 10
@@ -42,7 +47,8 @@ class EnginePages:
     def __init__(self, engine: Engine, token: Secret) -> None:
         self._engine = engine
         self._endpoints = Endpoints(engine.store, {})  # only read: no scheme is needed
-        self._session = Session(token)
+        self._token = token
+        self._sessions = Sessions(engine.store, token, cookie=COOKIE)
         self._style = resources.files(__package__).joinpath("style.css").read_bytes()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,7 +57,7 @@ class EnginePages:
         if path == "/sign-in" and method == "POST":
             return await give(await self._sign_in(scope, receive), send, head=False)
         if path == "/sign-out" and method == "POST":
-            return await give(_moved(set_cookie("", scope, seconds=0)), send, head=False)
+            return await give(await self._sign_out(scope), send, head=False)
         if method not in {"GET", "HEAD"}:
             raise NOT_FOUND()
         return await give(await self._page(scope, path), send, head=method == "HEAD")
@@ -61,7 +67,7 @@ class EnginePages:
             return _moved()  # somebody loads again what a form led to
         if path == "/style.css":
             return Reply(body=self._style, content_type="text/css; charset=utf-8")
-        if not self._session.holds(scope):
+        if not await self._is_signed_in(scope):
             return _html(views.sign_in(_root(path)), status=200 if path == "/" else 401)
         if path == "/":
             wanted = _field(scope.get("query_string", b""), "platform")
@@ -70,17 +76,32 @@ class EnginePages:
         page = await aside(lambda: self._person(platform, user_id))
         return _html(views.nobody(_root(path)), status=404) if page is None else _html(page)
 
+    async def _is_signed_in(self, scope: Scope) -> bool:
+        # Only what we have signed is worth a question to the database.
+        return self._sessions.signed(scope) is not None and await aside(lambda: self._sessions.read(scope)) is not None
+
+    async def _sign_out(self, scope: Scope) -> Reply:
+        _check_origin(scope)
+        session = self._sessions.signed(scope)
+        if session is not None:
+            await aside(lambda: self._sessions.end(session))
+        return self._moved_with("", scope)
+
+    def _moved_with(self, cookie: str, scope: Scope) -> Reply:
+        secure = scope.get("scheme") == "https"
+        return _moved(self._sessions.set_cookie(cookie, path=scope.get("root_path", ""), secure=secure))
+
     async def _sign_in(self, scope: Scope, receive: Receive) -> Reply:
+        _check_origin(scope)
         body = b""
         more = True
         while more:  # the edge bounds it
             message = await receive()
             body += message.get("body", b"")
             more = message.get("more_body", False)
-        cookie = self._session.begin(_field(body, "token").strip())
-        if cookie is None:
+        if not matches(scope, self._token, _field(body, "token").strip()):
             return _html(views.sign_in("", wrong=True), status=401)
-        return _moved(set_cookie(cookie, scope))
+        return self._moved_with(self._sessions.begin(OPERATOR), scope)
 
     def _overview(self, wanted: str) -> str:
         names = self._engine.platforms
@@ -111,6 +132,16 @@ class EnginePages:
         return views.health_of([one.id for one in self._endpoints.list(tenant=TENANT, count=2)])
 
 
+def _check_origin(scope: Scope) -> None:
+    """Let no page of another site sign anybody in or out.
+
+    Raises:
+        Failure: FORBIDDEN.
+    """
+    if is_foreign(scope, ""):
+        raise FORBIDDEN("The request came from another site.")
+
+
 def _field(form: bytes, name: str) -> str:
     """One field of a form; empty where it is not there, or where this is no form of ours."""
     try:
@@ -126,7 +157,8 @@ def _root(path: str) -> str:
 
 
 def _html(page: str, *, status: int = 200) -> Reply:
-    headers = {"content-security-policy": POLICY, "cache-control": "no-store"}
+    # Not `no-referrer`: a form would then name no origin, and could not be told from another site's.
+    headers = {"content-security-policy": POLICY, "cache-control": "no-store", "referrer-policy": "same-origin"}
     return Reply(body=page.encode(), status=status, headers=headers)
 
 

@@ -16,7 +16,7 @@ from holdfast.console import console
 from holdfast.http.front import Front, Mount
 from holdfast.store import Store
 from holdfast_systems.credentials.faults import CREDENTIALS
-from holdfast_systems.credentials.pages.session import COOKIE
+from holdfast_systems.credentials.pages.app import COOKIE
 
 from .live import OPERATOR, PATIENCE_S, TOKEN, Live, Straight, about, called, created, evidence, running, vouch
 
@@ -67,6 +67,21 @@ def test_signed_in_the_cookie_is_kept_from_scripts_and_other_sites(live: Live) -
     page = live.http.get("/engine/", headers={"cookie": cookie.partition(";")[0]})
     assert "Credentials" in page.text
     assert "script" not in page.headers["content-security-policy"]
+
+
+def test_signing_out_ends_the_session_on_the_server(live: Live) -> None:
+    cookie = signed_in(live)
+    assert "Operator’s token" not in live.http.get("/engine/", headers=cookie).text
+    assert live.http.post("/engine/sign-out", headers=cookie).status_code == 303
+    assert "Operator’s token" in live.http.get("/engine/", headers=cookie).text
+
+
+@pytest.mark.parametrize("path", ["sign-in", "sign-out"])
+def test_no_page_of_another_site_signs_anybody_in_or_out(live: Live, path: str) -> None:
+    headers = {**signed_in(live), "origin": "https://evil.example"}
+    reply = live.http.post(f"/engine/{path}", data={"token": TOKEN}, headers=headers)
+    assert (reply.status_code, reply.json()["code"]) == (403, "FORBIDDEN")
+    assert "Operator’s token" not in live.http.get("/engine/", headers=signed_in(live)).text
 
 
 def test_text_of_users_is_shown_and_never_run(live: Live) -> None:

@@ -1,0 +1,103 @@
+"""Sessions of operators: a signed cookie that says who somebody is and until when.
+
+Always true: nobody without the operator's token can make one, and a new token ends all of them. Signing out ends the
+session in the store, for every process and for good: a cookie that was copied before is worth nothing.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.base import Secret, now_us, world
+from holdfast.http.asgi import Scope, header
+
+if TYPE_CHECKING:
+    from holdfast.store import Store, Tx
+
+SESSION_S = 12 * 3_600
+CHANCE_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Somebody who has come in."""
+
+    id: str
+    who: str
+    until_s: int
+
+
+class Sessions:
+    """Makes and reads the cookies of one operator's token. Threads may share it."""
+
+    def __init__(self, store: Store, token: Secret, *, cookie: str) -> None:
+        """
+        Args:
+            cookie: the name of the cookie; sessions of one name are none of another.
+        """
+        self._store = store
+        self.cookie = cookie
+        # A key of its own: what is signed here can never be taken for anything else signed with the token.
+        self._key = hmac.digest(token.reveal().encode(), f"holdfast session:{cookie}".encode(), "sha256")
+
+    def begin(self, who: str) -> str:
+        """The value of a new cookie."""
+        identifier = world().token_bytes(CHANCE_BYTES).hex()
+        said = f"{identifier}.{now_us() // 1_000_000 + SESSION_S}.{who.encode().hex()}"
+        return f"{said}.{self._sign('session', said)}"
+
+    def signed(self, scope: Scope) -> Session | None:
+        """The session of a request, by its signature and its time alone: whether it was ended is for `read` to say."""
+        said, _, signature = self._value(header(scope, "cookie")).rpartition(".")
+        if not hmac.compare_digest(self._sign("session", said).encode(), signature.encode()):
+            return None
+        identifier, until, who = said.split(".")
+        session = Session(identifier, bytes.fromhex(who).decode(), int(until))
+        return None if session.until_s <= now_us() // 1_000_000 else session
+
+    def read(self, scope: Scope) -> Session | None:
+        """The session of a request; None when it is not ours, has been changed, is over or was ended. Blocks.
+
+        Raises:
+            Failure: the database's own.
+        """
+        session = self.signed(scope)
+        if session is None:
+            return None
+        ended = self._store.atomic(lambda tx: tx.row("session.ended", id=session.id), write=False)
+        return None if ended else session
+
+    def end(self, session: Session) -> None:
+        """Accept this session no more, in no process. Blocks.
+
+        Raises:
+            Failure: the database's own.
+        """
+
+        def phase(tx: Tx) -> None:
+            tx.run("session.prune")
+            tx.run("session.end", id=session.id, until_us=session.until_s * 1_000_000)
+
+        self._store.atomic(phase, repeatable=True)
+
+    def csrf(self, session_id: str) -> str:
+        """What a form of this session has to bring along."""
+        return self._sign("csrf", session_id)
+
+    def set_cookie(self, value: str, *, path: str, secure: bool) -> str:
+        """The Set-Cookie header; an empty value takes the cookie away."""
+        seconds = SESSION_S if value else 0
+        guarded = f"{self.cookie}={value}; Path={path or '/'}; Max-Age={seconds}; HttpOnly; SameSite=Strict"
+        return f"{guarded}; Secure" if secure else guarded
+
+    def _value(self, cookies: str) -> str:
+        for part in cookies.split(";"):
+            name, _, value = part.strip().partition("=")
+            if name == self.cookie:
+                return value
+        return ""
+
+    def _sign(self, purpose: str, text: str) -> str:
+        return hmac.digest(self._key, f"{purpose}:{text}".encode("utf-8", "surrogatepass"), "sha256").hex()
