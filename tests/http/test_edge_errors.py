@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import logging
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from holdfast.catalog import DEFAULT_CLASSIFIER, Catalog, Dialect, parse
 from holdfast.catalog.core import NOT_FOUND
 from holdfast.http.edge import Edge
 from holdfast.http.faults import EDGE_FAULTS
+from holdfast.watch import log_events
 
 from .edge_apps import INVALID_PAYLOAD, SOLD_OUT, TEXT, bare_app, errors, fastapi_app, litestar_app, starlette_app
 from .edge_servers import call, served
@@ -231,6 +233,43 @@ async def test_an_undeclared_exception_is_logged_with_the_request_and_its_trace(
     assert TEXT in record.getMessage()
     assert "Traceback (most recent call last):" in record.getMessage()
     assert record.exc_info is None  # it would be printed as it is, secrets and all
+
+
+async def test_what_an_exception_says_neither_leaks_nor_forges_lines(caplog: pytest.LogCaptureFixture) -> None:
+    async def leaky(_scope: Any, _receive: Any, _send: Any) -> None:
+        raise RuntimeError("postgresql://ada:hunter22@db\n2026-03-01 CRITICAL forged\x1b[2J")
+
+    async def send(_message: Any) -> None:
+        pass
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"x-request-id", b"r-8")]}
+    with caplog.at_level(logging.ERROR, logger="holdfast.http"):
+        await Edge(leaky)(scope, _nothing, send)
+    (record,) = [one for one in caplog.records if one.name == "holdfast.http" and "r-8" in one.getMessage()]
+    text = record.getMessage()
+    assert text.splitlines()[-1] == r"RuntimeError: postgresql://ada:***@db\n2026-03-01 CRITICAL forged\x1b[2J"
+    assert "in test_what_an_exception_says_neither_leaks_nor_forges_lines.<locals>.leaky" in text
+
+
+async def test_where_lines_are_written_an_undeclared_exception_is_told_there_and_only_there(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def send(_message: Any) -> None:
+        pass
+
+    out = io.StringIO()
+    end = log_events(json=True, stream=out)
+    scope = {"type": "http", "method": "GET", "path": "/broken", "headers": [(b"x-request-id", b"r-9")]}
+    try:
+        await Edge(bare_app)(scope, _nothing, send)
+    finally:
+        end()
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    (told,) = [line for line in lines if line["event"] == "exception.caught"]
+    assert (told["level"], told["area"], told["request_id"]) == ("error", "holdfast.http", "r-9")
+    assert told["exception"].startswith("Traceback (most recent call last):")
+    assert TEXT in told["exception"].splitlines()[-1]
+    assert not [one for one in caplog.records if one.name == "holdfast.http" and "r-9" in one.getMessage()]
 
 
 async def _nothing() -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -142,6 +143,31 @@ def test_a_coroutine_that_ran_out_of_time_is_told_where_it_waited(
     assert (job["error_code"], job["error_place"]) == ("JOB_TIMEOUT", f"{__name__}:slow")
 
 
+def test_a_blocking_handler_that_ran_out_of_time_is_told_where_it_hangs(
+    work: Callable[..., Worker], jobs: Jobs, handlers: Handlers
+) -> None:
+    release = threading.Event()
+
+    @handlers.handle("hangs", retry=ONCE, timeout_s=0.05)
+    def hangs(job: Job) -> None:
+        hang(release)
+
+    (job,) = run(work, jobs, "hangs")
+    release.set()
+    (chain,) = [event["traceback"] for event in DeadLetters(jobs.store).history(job["id"]) if event["traceback"]]
+    (raised,) = stored_traceback(chain)
+    assert raised.type == "JOB_TIMEOUT"
+    assert [frame.source for frame in raised.frames if frame.own] == [
+        "hang(release)",
+        "assert release.wait(PATIENCE_S)",
+    ]
+    assert job["error_place"] == f"{__name__}:hang"
+
+
+def hang(release: threading.Event) -> None:
+    assert release.wait(PATIENCE_S)
+
+
 def test_a_declared_failure_of_holdfast_itself_needs_no_traceback(
     work: Callable[..., Worker], jobs: Jobs, handlers: Handlers
 ) -> None:
@@ -214,3 +240,13 @@ def test_a_failure_without_an_upstream_has_none(
 
 def _bad_gateway(job: Job) -> None:
     raise BAD_GATEWAY()
+
+
+def test_a_worker_in_trouble_says_so_once_in_a_while(
+    work: Callable[..., Worker], handlers: Handlers, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = work()
+    for _ in range(5):
+        worker._tell_trouble(BAD_GATEWAY())
+    lines = [one for one in caplog.records if one.name == "holdfast.worker" and worker.id in one.getMessage()]
+    assert [(line.levelno, line.code) for line in lines] == [(logging.ERROR, "BAD_GATEWAY")]  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, lru_cache
 from itertools import dropwhile
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 
 from holdfast.base.bus import bus
 from holdfast.base.codec import encode
@@ -31,6 +31,10 @@ _LINKS = {
     "context": "During handling of the above exception, another exception occurred:",
     "group": "One of the exceptions of the following group:",
 }
+
+
+Call = tuple[CodeType, int, str]
+"""The code, the line in it, and the module it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +94,34 @@ def read_traceback(error: BaseException, *, home: str = "") -> Traceback:
     chain, own = [], None
     for one, link in _linked(error):
         calls = list(_calls(one.__traceback__))
-        if innermost := _innermost(calls, home):
-            # Who called it says nothing: every handler is called so.
-            calls = list(dropwhile(lambda call: _room(call[0].co_filename) == "holdfast", calls))
-        own = own or innermost
-        first, last = calls[:FIRST_FRAMES], calls[FIRST_FRAMES:]
-        kept = [*first, *last[max(0, len(last) - limits().traceback_frames_max + FIRST_FRAMES) :]]
-        frames = tuple(_frame(code, line, module, home) for code, line, module in kept)
-        chain.append(Raised(_type(one), _message(one), frames, len(calls) - len(kept), link))
+        own = own or _innermost(calls, home)
+        chain.append(Raised(_type(one), _message(one), *_frames(calls, home), link))
+    return _placed(chain, own)
+
+
+def read_stack(frame: FrameType, what: str, *, home: str = "") -> Traceback:
+    """Where a thread is at this moment, told as if `what` had been raised there."""
+    calls: list[Call] = []
+    at: FrameType | None = frame
+    while at is not None:
+        calls.append((at.f_code, at.f_lineno or 0, str(at.f_globals.get("__name__", ""))))
+        at = at.f_back
+    calls.reverse()
+    first = next((number for number, call in enumerate(calls) if _room(call[0].co_filename) == "holdfast"), 0)
+    return _placed([Raised(what, "", *_frames(calls[first:], home))], _innermost(calls, home))
+
+
+def _frames(calls: list[Call], home: str) -> tuple[tuple[Frame, ...], int]:
+    """The calls that are kept, and how many are left out."""
+    if _innermost(calls, home):
+        # Who called it says nothing: every handler is called so.
+        calls = list(dropwhile(lambda call: _room(call[0].co_filename) == "holdfast", calls))
+    first, last = calls[:FIRST_FRAMES], calls[FIRST_FRAMES:]
+    kept = [*first, *last[max(0, len(last) - limits().traceback_frames_max + FIRST_FRAMES) :]]
+    return tuple(_frame(code, line, module, home) for code, line, module in kept), len(calls) - len(kept)
+
+
+def _placed(chain: Sequence[Raised], own: Call | None) -> Traceback:
     if own is None:
         return Traceback(tuple(chain))
     code, line, module = own
@@ -150,10 +174,6 @@ def log_exception(area: str, text: str, error: BaseException) -> None:
     import logging  # loaded when first needed: most programs that come here have loaded it
 
     logging.getLogger(area).error("%s\n%s", one_line(redacted_text(text)), traceback)
-
-
-Call = tuple[CodeType, int, str]
-"""The code, the line in it, and the module it belongs to."""
 
 
 def _calls(traceback: TracebackType | None) -> Iterator[Call]:

@@ -18,6 +18,8 @@ from holdfast.worker.ledger import Finished
 from holdfast.worker.settlement import Settlement, answered, cancelled, failed
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from holdfast.base.tracebacks import Traceback
 
 Outcome = Finished | Settlement | None
@@ -69,7 +71,7 @@ async def attempt_async(handler: Handler, job: Job) -> Outcome:
         return settled(handler, job, result, started_s)
     except BaseException as error:  # noqa: BLE001 - here an attempt is settled, even if it tried to end the loop
         if isinstance(error, TimeoutError) and limit_s is not None and clock.expired():
-            return overdue(handler, job, limit_s, started_s, error)
+            return overdue(handler, job, limit_s, started_s, stopped_at=error)
         return unsettled(handler, job, error, started_s)
 
 
@@ -111,7 +113,7 @@ def unsettled(handler: Handler | None, job: Job, error: BaseException, started_s
         if failure.code == DEADLINE_EXCEEDED.code and handler is not None:
             limit_s = time_limit_s(handler, job)
             if limit_s is not None and monotonic_s() - started_s >= limit_s:
-                return overdue(handler, job, limit_s, started_s, error)
+                return overdue(handler, job, limit_s, started_s, stopped_at=error)
         traceback = _traceback(handler, error)
         return failed(job, failure, retry, elapsed_us(started_s), blamed=Breaker.blames(failure), traceback=traceback)
     except Exception as broken:  # noqa: BLE001 - a broken rule or classifier must not leave the attempt unsettled
@@ -120,14 +122,19 @@ def unsettled(handler: Handler | None, job: Job, error: BaseException, started_s
 
 
 def overdue(
-    handler: Handler, job: Job, limit_s: float, started_s: float, error: BaseException | None = None
+    handler: Handler,
+    job: Job,
+    limit_s: float,
+    started_s: float,
+    *,
+    stopped_at: BaseException | FrameType | None = None,
 ) -> Outcome:
-    """The handler ran out of time; `error` says where it was, when it was stopped there."""
+    """The handler ran out of time: where it was stopped, or where its thread still is."""
     if job.finished:
         _tell_finished(job)
         return None
     failure = JOB_TIMEOUT(kind=job.kind, timeout_s=limit_s)
-    traceback = None if error is None else _traceback(handler, error)
+    traceback = None if stopped_at is None else _traceback(handler, stopped_at)
     return failed(job, failure, handler.retry, elapsed_us(started_s), blamed=True, traceback=traceback)
 
 
@@ -170,12 +177,14 @@ def _read(handler: Handler | None, error: BaseException) -> Failure:
     return (DEFAULT_CLASSIFIER if handler is None else handler.classifier).classify(error)
 
 
-def _traceback(handler: Handler | None, error: BaseException) -> Traceback | None:
+def _traceback(handler: Handler | None, error: BaseException | FrameType) -> Traceback | None:
     """Where it was raised; nothing for a declared failure that Holdfast itself raised, as a delivery's are."""
-    from holdfast.base.tracebacks import passes_own_code, read_traceback
+    from holdfast.base.tracebacks import passes_own_code, read_stack, read_traceback
 
     module = "" if handler is None else getattr(handler.function, "__module__", None) or ""
     home = module.partition(".")[0]
+    if not isinstance(error, BaseException):
+        return read_stack(error, JOB_TIMEOUT.code, home=home)
     if isinstance(error, Failure) and not passes_own_code(error, home=home):
         return None
     return read_traceback(error, home=home)

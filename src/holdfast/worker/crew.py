@@ -6,6 +6,7 @@ they were claimed. What is done gathers until the pump takes it.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -50,7 +51,7 @@ class Crew:
         self._change = threading.Condition()
         self._waiting: deque[Job] = deque()
         # By token too: a job that ran out of time may be here again while its old thread still runs.
-        self._running: dict[Held, tuple[Job, float]] = {}
+        self._running: dict[Held, tuple[Job, float, int]] = {}
         self._tasks: set[Task[None]] = set()
         self._threads = 0
         self._idle = 0
@@ -86,7 +87,7 @@ class Crew:
     def jobs(self) -> list[Job]:
         """Every job that is held."""
         with self._change:
-            return [*self._waiting, *(job for job, _ in self._running.values())]
+            return [*self._waiting, *(job for job, _, _ in self._running.values())]
 
     def put(self, jobs: Iterable[Job]) -> None:
         """Take on claimed jobs."""
@@ -110,7 +111,7 @@ class Crew:
         """Settle handlers that ran out of time: threads, which are replaced, and coroutines deaf to their cancel."""
         now_s = monotonic_s()
         with self._change:
-            for job, started_s in list(self._running.values()):
+            for job, started_s, thread in list(self._running.values()):
                 handler = self._handlers.get(job.kind)
                 limit_s = None if handler is None else time_limit_s(handler, job)
                 if handler is None or limit_s is None:
@@ -118,7 +119,8 @@ class Crew:
                 # The loop itself cancels a coroutine at its limit, and settles it unless it goes on all the same.
                 if now_s - started_s > limit_s + (CANCEL_S if handler.asynchronous else 0.0):
                     self._abandoned += 1
-                    self._settle(job, overdue(handler, job, limit_s, started_s))
+                    stack = None if handler.asynchronous else sys._current_frames().get(thread)
+                    self._settle(job, overdue(handler, job, limit_s, started_s, stopped_at=stack))
             self._call_hands()
 
     def close(self) -> None:
@@ -160,7 +162,7 @@ class Crew:
 
     def _begin(self) -> Job:
         job = self._waiting.popleft()
-        self._running[job.held_as] = (job, monotonic_s())
+        self._running[job.held_as] = (job, monotonic_s(), threading.get_ident())
         return job
 
     def _work(self) -> None:
