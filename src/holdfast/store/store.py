@@ -234,6 +234,18 @@ class Store:
         """
         return joined_async(connection, self.engine, self.join, self._entered)
 
+    def address_for(self, client: str) -> str:
+        """The address of this database for a client of the user's own, `sqlalchemy` or `psycopg`.
+
+        It leads to the server that takes writes, also after a failover, and holds the password.
+
+        Raises:
+            ValueError: the client is not known.
+        """
+        from holdfast.store.client_address import client_address
+
+        return client_address(self.address, client)
+
     def twin(self, *, pool_max: int) -> Store:
         """The same store with connections of its own, so that nobody else can use them up; SQLite needs none."""
         if self.engine is Engine.SQLITE:
