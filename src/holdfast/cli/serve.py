@@ -136,7 +136,10 @@ def serve(
         warnings = [*exposure(listener, address), *open_folder(data)]
         with opened(database_of(data, database), create=True) as store:
             store.migrate()
-            warnings += protect_secrets(store, os.environ)
+            if worker or store.takes_writes():
+                warnings += protect_secrets(store, os.environ)
+            else:
+                names, warnings = [], [*warnings, STANDBY]
             premises = Premises(
                 store=store,
                 data=data,
@@ -153,6 +156,9 @@ def serve(
             )
             _run(premises, built(names, premises), listener, wishes, Told(token_shown=shown, warnings=tuple(warnings)))
     _end()
+
+
+STANDBY = "the database takes no writes: the console shows what it holds, and no system is served"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

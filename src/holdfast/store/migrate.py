@@ -9,6 +9,7 @@ from holdfast.base import now_us
 from holdfast.catalog.durable import TABLE_NAME_TAKEN
 from holdfast.store.database import Database, Execute
 from holdfast.store.statements import scripts
+from holdfast.store.tables import MIGRATIONS
 
 _TAKEN = re.compile(r'relation "(\w+)" already exists|(?:table|view|index) "?(\w+)"? already exists')
 """How the engines say that a name is taken."""
@@ -30,6 +31,8 @@ def migrate(database: Database, package: str, system: str, *, schema: str | None
     """
     folder = resources.files(package).joinpath("migrations")
     found = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
+    if not _pending(database, {file.name.removesuffix(".sql") for file in found}, system, schema):
+        return []  # asked without writing: a standby has the tables too
     with database.script([]) as execute:
         if schema is not None:
             _enter(execute, schema)
@@ -45,6 +48,21 @@ def migrate(database: Database, package: str, system: str, *, schema: str | None
             _note(execute, system, name)
             ran.append(name)
         return ran
+
+
+def _pending(database: Database, names: set[str], system: str, schema: str | None) -> bool:
+    """Whether a migration has to run; True also when there are no tables yet."""
+    with database.transaction(write=False) as execute:
+        if database.engine == "postgresql":
+            place = f"{schema}." if schema else ""
+            ((there,),) = execute(f"SELECT to_regclass('{place}{MIGRATIONS}') IS NOT NULL", {}).fetchall()
+        else:
+            place = ""
+            there = execute("SELECT 1 FROM sqlite_master WHERE name = :name", {"name": MIGRATIONS}).fetchall()
+        if not there:
+            return True
+        done = execute(f"SELECT name FROM {place}{MIGRATIONS} WHERE system = '{system}'", {}).fetchall()  # noqa: S608
+        return not names <= {name for (name,) in done}
 
 
 def _run(database: Database, execute: Execute, statement: str) -> None:

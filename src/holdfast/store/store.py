@@ -234,6 +234,10 @@ class Store:
         """
         return joined_async(connection, self.engine, self.join, self._entered)
 
+    def takes_writes(self) -> bool:
+        """Whether something can be saved: a standby only shows what its leader has saved."""
+        return bool(self.look("store.takes_writes")[0][0])
+
     def address_for(self, client: str) -> str:
         """The address of this database for a client of the user's own, `sqlalchemy` or `psycopg`.
 

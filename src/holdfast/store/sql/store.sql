@@ -1,3 +1,7 @@
+-- name: takes_writes
+/* postgresql: SELECT NOT pg_is_in_recovery() AND current_setting('default_transaction_read_only') = 'off' */
+/* sqlite: SELECT 1 */;
+
 -- name: now
 SELECT {now_us};
 
