@@ -192,7 +192,7 @@ def test_one_event_is_replayed_to_those_who_would_receive_it(
     with pytest.raises(Failure, match="ENDPOINT_DISABLED"):
         deliveries.undelivered.replay(event.id)
     deliveries.endpoints.remove(disabled)
-    with pytest.raises(Failure, match="ENDPOINT_NOT_FOUND"):
+    with pytest.raises(Failure, match="ENDPOINT_REMOVED"):
         deliveries.undelivered.replay(event.id)
 
 

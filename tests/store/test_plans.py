@@ -260,7 +260,7 @@ def moves(store: Store) -> Callable[[Tx], None]:
             [NewJob(kind="k", dedupe_key="key-7"), NewJob(kind="k", dedupe_key="new")], tx=tx
         )
         assert (twin.id, twin.created, own.created) == ("later-7", False, True)
-        tx.row("job.outcome", id=own.id)
+        tx.row("job.outcome", id=own.id, tenant=None)
         tx.records("job.history", id=own.id, after=0, count=9)
         deliver(tx)
 
@@ -272,22 +272,22 @@ def deliver(tx: Tx) -> None:
     tx.rows("delivery.endpoint", id="ep-7")
     tx.rows("delivery.secrets", endpoint_id="ep-7")
     tx.rows("delivery.breaker", name="webhook:ep-7")
-    tx.rows("delivery.body", event_id="evt-7")
-    tx.rows("delivery.deliveries", event_id="evt-7", most=10)
+    tx.rows("delivery.body", tenant="", event_id="evt-7")
+    tx.rows("delivery.deliveries", tenant="", event_id="evt-7", most=10)
     line = {"endpoint_id": "ep-7", "order_key": "k"}
     tx.rows("delivery.before", **line, position=107)
     tx.run("delivery.call_next", **line, position=7)
     events = [f"evt-{number}" for number in range(1, BATCH)]
-    assert len(tx.rows("delivery.published", ids=events)) == len(events)
+    assert len(tx.rows("delivery.published", tenant="", ids=events)) == len(events)
     assert len(tx.rows("delivery.undelivered", ids=[f"done-{number}" for number in range(1, 51)])) == 50
     keys = {"tenant": "", "operation": "webhook.receive", "keys": events}
     assert len(tx.rows("delivery.known_keys", **keys)) == len(events)
     if tx.engine is Engine.POSTGRESQL:
         held = {event: (number, 200, "[]", "", None) for number, event in enumerate(events, 1)}
         assert tx.run("delivery.finish_keys", **keys, held=json.dumps(held), expires_us=1) == len(events)
-    assert len(tx.rows("delivery.prune_deliveries", ids=events)) == len(events)
+    assert len(tx.rows("delivery.prune_deliveries", tenant="", ids=events)) == len(events)
     tx.run("delivery.prune_sequence", **line, position=7)
-    tx.run("delivery.prune_events", ids=events)
+    tx.run("delivery.prune_events", tenant="", ids=events)
 
 
 def load(store: Store) -> None:

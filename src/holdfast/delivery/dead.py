@@ -9,16 +9,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from holdfast.base import Json
-from holdfast.catalog import Failure
-from holdfast.catalog.durable import JOB_NOT_FOUND, NO_DEAD_LETTER
-from holdfast.delivery.endpoint import of_row
-from holdfast.delivery.endpoints import show
+from holdfast.catalog.durable import JOB_NOT_FOUND
+from holdfast.delivery.endpoints import owner, show
 from holdfast.delivery.faults import ENDPOINT_DISABLED
 from holdfast.delivery.publishing import USUAL, Channel
+from holdfast.delivery.receivable import blocked
 from holdfast.store import Store, Tx
 from holdfast.worker import DeadFilter, DeadLetters
 from holdfast.worker.dead import Progress
-from holdfast.worker.dead_moves import Letter, revive_free
+from holdfast.worker.dead_moves import Letter, past_twins, pick_these, revive_free
 from holdfast.worker.queues import wake_workers
 
 PAGE = 50
@@ -63,7 +62,7 @@ class UndeliveredFilter:
         return DeadFilter(
             queue=by.queue,
             kind=by.kind,
-            tenant=self.endpoint_id,
+            endpoint=self.endpoint_id,
             code=self.code,
             text=self.text,
             since=self.since,
@@ -89,10 +88,15 @@ class UndeliveredEvents:
     What was for an endpoint that is disabled or removed stays as it is: it would only be given up again.
     """
 
-    def __init__(self, store: Store, by: Channel = USUAL) -> None:
+    def __init__(self, store: Store, by: Channel = USUAL, *, tenant: str | None = None) -> None:
+        """
+        Args:
+            tenant: whose events; those of others are not there. None is everybody's.
+        """
         self.store = store
+        self.tenant = tenant
         self._by = by
-        self._letters = DeadLetters(store)
+        self._letters = DeadLetters(store, tenant=tenant)
 
     def list(
         self, chosen: UndeliveredFilter = EVERY_ONE, *, count: int = 50, before: str | None = None
@@ -114,23 +118,29 @@ class UndeliveredEvents:
             return self._letters.count(chosen.letters(self._by))
         return sum(1 for _ in self._each(chosen))
 
-    def replay(self, event_id: str, *, endpoint_id: str | None = None, reason: str | None = None) -> int:
+    def replay(
+        self,
+        event_id: str,
+        *,
+        endpoint_id: str | None = None,
+        reason: str | None = None,
+        tenant: str | None = None,
+    ) -> int:
         """Deliver one event again, to one endpoint or to all that did not get it; to how many.
 
+        Args:
+            tenant: whose event it is, as in `Deliveries.publish`.
+
         Raises:
-            Failure: JOB_NOT_FOUND when there is nothing of this event to replay, also when somebody else was faster;
-                ENDPOINT_DISABLED or ENDPOINT_NOT_FOUND when there is, and nobody who would receive it.
+            Failure: JOB_NOT_FOUND when there is nothing of this event to replay, also when another was faster;
+                ENDPOINT_DISABLED or ENDPOINT_REMOVED when there is, and no endpoint would receive it.
         """
-        wanted = {"event_id": event_id, "most": DELIVERIES_MAX}
-        found = self.store.atomic(lambda tx: tx.records("delivery.deliveries", **wanted), write=False)
-        dead = [one for one in found if one["state"] == "failed" and endpoint_id in {None, one["endpoint_id"]}]
-        able = self.store.atomic(lambda tx: _receiving(tx, {one["endpoint_id"] for one in dead}), write=False)
-        if dead and not able:
-            self._check_enabled(dead[0]["endpoint_id"])
-        revived = sum(self._revive(one["job_id"], reason) for one in dead if one["endpoint_id"] in able)
-        if not revived:
-            raise JOB_NOT_FOUND("Nothing of this event waits to be replayed.", event_id=event_id)
-        return revived
+        whose = owner(self.tenant, tenant)
+
+        def phase(tx: Tx) -> int:
+            return replay_event(tx, self.store, whose, event_id, endpoint_id=endpoint_id, reason=reason)
+
+        return past_twins(lambda: self.store.atomic(phase))
 
     def replay_all(self, chosen: UndeliveredFilter, *, reason: str | None = None) -> Progress:
         """Deliver again what matches and was given up when this began. Two operators may do it at once: each event
@@ -149,15 +159,6 @@ class UndeliveredEvents:
             return ended
         return Progress(total=replay.matched, done=ended.done, refused=replay.matched - ended.done)
 
-    def _revive(self, job_id: str, reason: str | None) -> bool:
-        try:
-            self._letters.revive(job_id, reason=reason)
-        except Failure as failure:
-            if failure.code not in NO_DEAD_LETTER:
-                raise
-            return False  # somebody else has revived it
-        return True
-
     def _each(self, chosen: UndeliveredFilter) -> Iterator[Undelivered]:
         before: str | None = None
         while True:
@@ -168,7 +169,7 @@ class UndeliveredEvents:
                 return
 
     def _check_enabled(self, endpoint_id: str) -> None:
-        endpoint = self.store.atomic(lambda tx: show(tx, endpoint_id), write=False)
+        endpoint = self.store.atomic(lambda tx: show(tx, endpoint_id, tenant=self.tenant), write=False)
         if not endpoint.enabled:
             raise ENDPOINT_DISABLED(endpoint_id=endpoint_id, reason=endpoint.disabled_reason)
 
@@ -193,9 +194,8 @@ class _Replay:
 
     def __call__(self, tx: Tx, letters: Sequence[Letter], reason: str | None) -> int:
         wanted = letters if self._type is None else self._of_type(tx, letters)
-        # The tenant of a delivery is its endpoint.
-        able = _receiving(tx, {letter.tenant for letter in wanted})
-        free = [letter for letter in wanted if letter.tenant in able]
+        lost = blocked(tx, [letter.id for letter in wanted])
+        free = [letter for letter in wanted if letter.id not in lost]
         tx.after_commit.append(lambda: self._follow(len(wanted), {letter.queue for letter in free}))
         return revive_free(tx, free, reason) if free else 0
 
@@ -212,10 +212,25 @@ class _Replay:
         wake_workers(self._store, queues)
 
 
-def _receiving(tx: Tx, endpoint_ids: set[str]) -> set[str]:
-    """Those of the endpoints that are there and enabled."""
-    found = ((endpoint_id, tx.row("delivery.endpoint", id=endpoint_id)) for endpoint_id in sorted(endpoint_ids))
-    return {endpoint_id for endpoint_id, row in found if row is not None and of_row(row).enabled}
+def replay_event(
+    tx: Tx, store: Store, tenant: str, event_id: str, *, endpoint_id: str | None, reason: str | None
+) -> int:
+    """Put the dead deliveries of an event back into their queue; how many.
+
+    Raises:
+        Failure: JOB_NOT_FOUND; ENDPOINT_DISABLED or ENDPOINT_REMOVED when no endpoint would receive it.
+    """
+    rows = tx.records("delivery.deliveries", tenant=tenant, event_id=event_id, most=DELIVERIES_MAX)
+    dead = [one["job_id"] for one in rows if one["state"] == "failed" and endpoint_id in {None, one["endpoint_id"]}]
+    lost = blocked(tx, dead)
+    free = pick_these(tx, [job_id for job_id in dead if job_id not in lost])
+    if lost and not free:
+        raise lost[dead[0]]
+    revived = revive_free(tx, free, reason) if free else 0
+    if not revived:
+        raise JOB_NOT_FOUND("Nothing of this event waits to be replayed.", event_id=event_id)
+    tx.after_commit.append(lambda: wake_workers(store, {letter.queue for letter in free}))
+    return revived
 
 
 def _undelivered(

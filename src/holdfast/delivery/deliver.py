@@ -60,6 +60,7 @@ class Task:
     event: str
     type: str
     endpoint: str
+    tenant: str = ""
     body: str | None = None
     key: str | None = None
     position: int | None = None
@@ -92,7 +93,7 @@ class Deliverer:
         Raises:
             Failure: what the attempt failed with, and when the next one is due.
         """
-        task = Task(**json.loads(job.text))
+        task = Task(**json.loads(job.text), tenant=job.tenant)
         try:
             result = yield from self._attempt(job, task)
         except Failure as failure:
@@ -269,7 +270,7 @@ def in_line(tx: Tx, task: Task) -> Held | None:
 
 
 def _body(tx: Tx, task: Task) -> str:
-    found = tx.row("delivery.body", event_id=task.event)
+    found = tx.row("delivery.body", tenant=task.tenant, event_id=task.event)
     if found is None:
         raise EVENT_NOT_FOUND(event_id=task.event)
     return str(found[0])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.base import Json, is_asynchronous, limits, new_id
@@ -26,12 +26,12 @@ from holdfast.delivery.dead import DELIVERIES_MAX, UndeliveredEvents
 from holdfast.delivery.deliver import STATUS, Deliverer
 from holdfast.delivery.drive import drive, drive_async, in_time
 from holdfast.delivery.endpoint import SCHEDULE_S
-from holdfast.delivery.endpoints import Endpoints
+from holdfast.delivery.endpoints import Endpoints, owner
 from holdfast.delivery.exchange import Send
 from holdfast.delivery.faults import EVENT_NOT_FOUND
 from holdfast.delivery.place import WaitingRoom
 from holdfast.delivery.pruning import PRUNE_MAX, prune
-from holdfast.delivery.publishing import NAME, NewEvent, Published, channel, prepared, publish
+from holdfast.delivery.publishing import NAME, NewEvent, Published, channel, key_of, prepared, publish
 from holdfast.delivery.signing import Signer
 from holdfast.delivery.standard import StandardWebhooks
 from holdfast.delivery.together import PublishedTogether
@@ -79,6 +79,9 @@ class EventHistory:
 class Deliveries:
     """Webhooks of a store. Threads may share it.
 
+    With a tenant it is that tenant's alone: it publishes, lists, shows and replays nothing of others. A worker's is
+    everybody's. Event ids are a tenant's own.
+
     Two of them on one store, each with a name, have their own queue, handler and undelivered events, and so a worker
     and a sender of their own. Endpoints and events are the store's: an event is told to all endpoints of its tenant,
     whoever added them, and its id is taken for both. Give each its own tenants where they must not meet.
@@ -90,12 +93,14 @@ class Deliveries:
         jobs: Jobs,
         *,
         name: str = NAME,
+        tenant: str | None = None,
         schemes: Mapping[str, Signer] = SCHEMES,
         breaker: Breaker | None = ENDPOINT_BREAKER,
     ) -> None:
         """
         Args:
             name: the queue and the kind of its jobs follow from it, as `webhooks` and `webhook.deliver` do.
+            tenant: whose endpoints and events; those of others are not there. None is everybody's.
             schemes: by the names that endpoints use.
             breaker: for each endpoint, shared by all processes; while it is open, events wait and spend no attempt.
 
@@ -104,9 +109,10 @@ class Deliveries:
         """
         self.store = store
         self.jobs = jobs
+        self.tenant = tenant
         self._channel = channel(name)
-        self.endpoints = Endpoints(store, schemes)
-        self.undelivered = UndeliveredEvents(store, self._channel)
+        self.endpoints = Endpoints(store, schemes, tenant=tenant)
+        self.undelivered = UndeliveredEvents(store, self._channel, tenant=tenant)
         self._schemes = schemes
         self._breaker = breaker
         self._room = WaitingRoom(CONCURRENCY // WAITING_SHARE)
@@ -119,7 +125,7 @@ class Deliveries:
         *,
         id: str | None = None,
         key: str | None = None,
-        tenant: str = "",
+        tenant: str | None = None,
         tx: Tx | None = None,
     ) -> Published:
         """Tell everybody who wants to know; it is on disk when this returns, or with the caller's transaction.
@@ -128,13 +134,14 @@ class Deliveries:
             event_type: such as `order.paid`; endpoints choose by it.
             id: of your own, so that publishing twice is publishing once; without one, one is made.
             key: endpoints that are `ordered` get the events of one key one after the other.
-            tenant: whose endpoints are told.
+            tenant: whose event it is, and whose endpoints are told; of one tenant's deliveries only that one.
             tx: what `store.join(connection)` returns, or `store.atomic` hands over.
 
         Raises:
             Failure: BAD_REQUEST names the field; EVENT_TOO_LARGE; EVENT_ID_TAKEN; or the database's own failure.
         """
-        event = NewEvent(event_type, payload, key=key, tenant=tenant, **({} if id is None else {"id": id}))
+        owned_by = owner(self.tenant, tenant)
+        event = NewEvent(event_type, payload, key=key, tenant=owned_by, **({} if id is None else {"id": id}))
         if tx is not None:
             return self.publish_many([event], tx=tx)[0]
         return self._together.publish(prepared([event])[0], current_context())
@@ -145,6 +152,8 @@ class Deliveries:
         Raises:
             Failure: as `publish`; nothing is published then.
         """
+        if self.tenant is not None:
+            events = [replace(event, tenant=owner(self.tenant, event.tenant)) for event in events]
         rows = prepared(events)
         if not rows:
             return []
@@ -157,8 +166,8 @@ class Deliveries:
             return publish(here, self.jobs, rows, published_by, by=self._channel)
 
         made = self.store.atomic(phase, repeatable=True) if tx is None else phase(tx)
-        by_id = {one.id: one for one in made}
-        return [by_id[event.id] for event in events]
+        found = {key_of(row): one for row, one in zip(rows, made, strict=True)}
+        return [found[event.tenant, event.id] for event in events]
 
     def handlers(self, send: Send, into: Handlers | None = None) -> Handlers:
         """What a worker needs to make deliveries, beside its other handlers where it has some."""
@@ -191,18 +200,23 @@ class Deliveries:
         self._room.most = concurrency // WAITING_SHARE
         return QueueSettings(self._channel.queue, concurrency=concurrency)
 
-    def history(self, event_id: str) -> EventHistory:
+    def history(self, event_id: str, *, tenant: str | None = None) -> EventHistory:
         """Everything that happened to an event.
+
+        Args:
+            tenant: whose it is, as in `publish`.
 
         Raises:
             Failure: EVENT_NOT_FOUND.
         """
 
+        wanted = {"tenant": owner(self.tenant, tenant), "event_id": event_id}
+
         def phase(tx: Tx) -> EventHistory:
-            found = tx.records("delivery.event", event_id=event_id)
+            found = tx.records("delivery.event", **wanted)
             if not found:
                 raise EVENT_NOT_FOUND(event_id=event_id)
-            rows = tx.records("delivery.deliveries", event_id=event_id, most=DELIVERIES_MAX)
+            rows = tx.records("delivery.deliveries", **wanted, most=DELIVERIES_MAX)
             told = [_delivery(tx, row) for row in rows]
             event = found[0]
             return EventHistory(payload=json.loads(event.pop("body")), deliveries=told, **event)

@@ -15,17 +15,17 @@ def prune(store: Store, older_s: float, count: int) -> int:
     """Delete up to so many events of which every delivery came through, so old or older; how many."""
 
     def phase(tx: Tx) -> int:
-        rows = tx.rows("delivery.old_events", older_us=int(older_s * 1_000_000), count=count)
-        ids = [row[0] for row in rows]
-        if ids:
-            lines = {
-                (endpoint, key) for endpoint, key in tx.rows("delivery.prune_deliveries", ids=ids) if key is not None
-            }
-            tx.run("delivery.prune_events", ids=ids)
-            # In the order in which those who publish lock them, so that nobody waits crosswise.
-            for endpoint_id, order_key in sorted(lines):
-                _prune_line(tx, endpoint_id, order_key)
-        return len(ids)
+        old = tx.rows("delivery.old_events", older_us=int(older_s * 1_000_000), count=count)
+        lines: set[tuple[str, str]] = set()
+        for tenant in sorted({row[0] for row in old}):
+            ids = [event_id for whose, event_id in old if whose == tenant]
+            gone = tx.rows("delivery.prune_deliveries", tenant=tenant, ids=ids)
+            lines |= {(endpoint_id, key) for endpoint_id, key in gone if key is not None}
+            tx.run("delivery.prune_events", tenant=tenant, ids=ids)
+        # In the order in which those who publish lock them, so that nobody waits crosswise.
+        for endpoint_id, order_key in sorted(lines):
+            _prune_line(tx, endpoint_id, order_key)
+        return len(old)
 
     return store.atomic(phase, repeatable=True)
 

@@ -31,6 +31,10 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _ID = re.compile(r"[A-Za-z0-9_:+/=-]{1,100}\Z")
 
 
+EventKey = tuple[str, str]
+"""The tenant and the id of an event."""
+
+
 @dataclass(frozen=True, slots=True)
 class Channel:
     """How the jobs of one `Deliveries` are told from those of another."""
@@ -57,7 +61,7 @@ class NewEvent:
     type: str
     payload: Json
     id: str = field(default_factory=lambda: new_event_id())
-    """One through all attempts and at all endpoints; the same id again is the same event."""
+    """One through all attempts and at all endpoints; the same id of the same tenant again is the same event."""
     key: str | None = None
     """At endpoints that want order, events of one key are sent one after the other."""
     tenant: str = ""
@@ -88,6 +92,11 @@ QUEUE, KIND = USUAL.queue, USUAL.kind
 """Those of deliveries that have no name of their own."""
 
 
+def key_of(row: Row) -> EventKey:
+    """What tells an event from all others: its tenant and its id."""
+    return row[1], row[0]
+
+
 def new_event_id() -> str:
     """Such as `evt_a1b2c3d4e5f6789a`."""
     return prefixed_id("evt")
@@ -101,10 +110,10 @@ def prepared(events: Sequence[NewEvent]) -> list[Row]:
     """
     if len(events) > EVENTS_MAX:
         raise BAD_REQUEST("{count} events are more than one call takes: {most}.", count=len(events), most=EVENTS_MAX)
-    rows: dict[str, Row] = {}
+    rows: dict[EventKey, Row] = {}
     for event in events:
         row = _checked(event)
-        if rows.setdefault(event.id, row) != row:
+        if rows.setdefault(key_of(row), row) != row:
             raise EVENT_ID_TAKEN(event_id=event.id)
     return list(rows.values())
 
@@ -128,41 +137,44 @@ def publish(
         Failure: EVENT_ID_TAKEN when an id was used for something else before.
     """
     inserted = tx.many("delivery.publish", rows, published_by=published_by)
-    new = {row[0] for row in rows}
+    new = {key_of(row) for row in rows}
     if inserted < len(rows):
         new = _told_apart(tx, rows, published_by)
         if not inserted:
             new = set()  # an earlier try of this very call came through whole
     here = current_context()
-    where = {row[0]: context for row, context in zip(rows, contexts or [here] * len(rows), strict=True)}
-    told = _enqueue(tx, jobs, by, [row for row in rows if row[0] in new], where)
-    return [Published(row[0], row[0] in new, tuple(told.get(row[0], ()))) for row in rows]
+    where = {key_of(row): context for row, context in zip(rows, contexts or [here] * len(rows), strict=True)}
+    told = _enqueue(tx, jobs, by, [row for row in rows if key_of(row) in new], where)
+    return [Published(row[0], key_of(row) in new, tuple(told.get(key_of(row), ()))) for row in rows]
 
 
-def _told_apart(tx: Tx, rows: Sequence[Row], published_by: str) -> set[str]:
-    """The ids that this call has written; the others must say the same as what is there."""
-    stored = {row[0]: row for row in tx.rows("delivery.published", ids=[row[0] for row in rows])}
+def _told_apart(tx: Tx, rows: Sequence[Row], published_by: str) -> set[EventKey]:
+    """The events that this call has written; the others must say the same as what is there."""
+    stored: dict[EventKey, Row] = {}
+    for tenant in {row[1] for row in rows}:
+        ids = [row[0] for row in rows if row[1] == tenant]
+        stored |= {key_of(row): row for row in tx.rows("delivery.published", tenant=tenant, ids=ids)}
     for row in rows:
-        if stored[row[0]][:5] != row:
+        if stored[key_of(row)][:5] != row:
             raise EVENT_ID_TAKEN(event_id=row[0])
-    return {event_id for event_id, row in stored.items() if row[5] == published_by}
+    return {key for key, row in stored.items() if row[5] == published_by}
 
 
 def _enqueue(
-    tx: Tx, jobs: Jobs, by: Channel, rows: Sequence[Row], where: Mapping[str, Context]
-) -> dict[str, list[str]]:
+    tx: Tx, jobs: Jobs, by: Channel, rows: Sequence[Row], where: Mapping[EventKey, Context]
+) -> dict[EventKey, list[str]]:
     receivers = {tenant: _receivers(tx, tenant) for tenant in {row[1] for row in rows}}
     pairs = [(row, to) for row in rows for to in receivers[row[1]] if wants(to.event_types, row[2])]
     if not pairs:
         return {}
     positions = _positions(tx, pairs)
-    asked = [(_job(by, row, to, place), where[row[0]]) for (row, to), place in zip(pairs, positions, strict=True)]
+    asked = [(_job(by, row, to, place), where[key_of(row)]) for (row, to), place in zip(pairs, positions, strict=True)]
     made = _enqueued(tx, jobs, asked)
     plan = []
-    told: dict[str, list[str]] = {}
+    told: dict[EventKey, list[str]] = {}
     for (row, to), place, job in zip(pairs, positions, made, strict=True):
-        plan.append((row[0], to.id, job.id, row[3] if place is not None else None, place))
-        told.setdefault(row[0], []).append(to.id)
+        plan.append((row[1], row[0], to.id, job.id, row[3] if place is not None else None, place))
+        told.setdefault(key_of(row), []).append(to.id)
     tx.many("delivery.plan", plan)
     return told
 
@@ -204,14 +216,13 @@ def _positions(tx: Tx, pairs: Sequence[tuple[Row, _Receiver]]) -> list[int | Non
 
 
 def _job(by: Channel, row: Row, to: _Receiver, position: int | None) -> NewJob:
-    event_id, _, event_type, key, body = row
+    event_id, tenant, event_type, key, body = row
     payload: dict[str, Any] = {"event": event_id, "type": event_type, "endpoint": to.id}
     if len(body) <= INLINE_BYTES_MAX:
         payload["body"] = body
     if position is not None:
         payload |= {"key": key, "position": position}
-    # The endpoint is the job's tenant, so that its dead letters can be found and revived by it.
-    return NewJob(kind=by.kind, payload=payload, queue=by.queue, attempts=to.attempts, tenant=to.id)
+    return NewJob(kind=by.kind, payload=payload, queue=by.queue, attempts=to.attempts, tenant=tenant)
 
 
 def _checked(event: NewEvent) -> Row:

@@ -8,7 +8,7 @@ from holdfast.base import new_id
 from holdfast.catalog import Failure
 from holdfast.catalog.context import Context
 from holdfast.delivery.faults import EVENT_ID_TAKEN
-from holdfast.delivery.publishing import Channel, Published, publish
+from holdfast.delivery.publishing import Channel, Published, key_of, publish
 from holdfast.store import Row, Store
 from holdfast.worker import Jobs
 from holdfast.worker.combiner import Combiner
@@ -40,7 +40,7 @@ class PublishedTogether:
         return result
 
     def _flush(self, items: Sequence[Item]) -> list[Published | Failure]:
-        if len({row[0] for row, _ in items}) == len(items):
+        if len({key_of(row) for row, _ in items}) == len(items):
             try:
                 return [*self._write(items)]
             except Failure as failure:

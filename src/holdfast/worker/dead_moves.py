@@ -53,6 +53,12 @@ def pick_one(tx: Tx, job_id: str, *, tenant: str | None = None) -> Letter:
     return Letter(*row)
 
 
+def pick_these(tx: Tx, job_ids: Sequence[str]) -> list[Letter]:
+    """Hold those of the letters that are still dead, in the order that was given."""
+    found = {row[0]: Letter(*row) for row in tx.rows("dead.pick_these", ids=job_ids)} if job_ids else {}
+    return [found[job_id] for job_id in job_ids if job_id in found]
+
+
 def twins_of(tx: Tx, letters: Sequence[Letter]) -> dict[str, str]:
     """The letters whose dedupe key another job holds, and that job."""
     ids = [letter.id for letter in letters if letter.dedupe_key is not None]

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.base import Json, Secret, canonical, decode, utc_text
-from holdfast.catalog import Failure
-from holdfast.catalog.durable import NO_DEAD_LETTER
 from holdfast.delivery import Deliveries, EventHistory, new_event_id
+from holdfast.operate import Actor
+from holdfast.operate.bulk import Verb
+from holdfast.operate.deliveries import Moved, move_oldest
 from holdfast.store import Row, Store
-from holdfast.worker import DeadLetters, Jobs
+from holdfast.worker import Jobs
 from holdfast_systems.credentials import tables
-from holdfast_systems.credentials.faults import CREDENTIALS, DEAD_LETTER_NOT_FOUND
+from holdfast_systems.credentials.faults import DEAD_LETTER_NOT_FOUND
 from holdfast_systems.credentials.fields import EVENT_ID_CHARS_MAX, REQUIRED, Problem
 from holdfast_systems.credentials.proof import invalid
 from holdfast_systems.credentials.settings import SenderSettings
@@ -32,7 +33,6 @@ REPROCESSED = 10
 PAGE_ROWS_MAX = 200
 UNROUTED = "unrouted"
 """The status of an event that no endpoint wanted when it was accepted."""
-EVENT_NOT_FOUND = CREDENTIALS["EVENT_NOT_FOUND"]
 HOME, HOME_URL = "endpoint", "engine_url"
 """The settings that say which endpoint is the engine's, and where the engine is: the last process to start decides."""
 
@@ -70,7 +70,8 @@ class Platform:
         self.store = store
         self.settings = settings
         self.deliveries = Deliveries(store, jobs)
-        self._letters = DeadLetters(store)
+        """Of everybody who shares the store: for its worker."""
+        self.own = Deliveries(store, jobs, tenant=TENANT)
 
     def accept(self, document: Json) -> dict[str, Any]:
         """Write the event down and let it be delivered; the same event again is the same answer.
@@ -84,7 +85,7 @@ class Platform:
         # In one spelling, so that the same event is recognised however its JSON was written.
         spelt = canonical({**document, "event_id": event_id}).encode()
         payload = decode(spelt, bytes_max=len(spelt))
-        published = self.deliveries.publish(event_type, payload, id=event_id, tenant=TENANT)
+        published = self.own.publish(event_type, payload, id=event_id)
         # A repeat is told to nobody anew: where the event went is known from the first time.
         routed = published.endpoint_ids if published.created else self.history(event_id).deliveries
         return {"event_id": event_id, "event_type": event_type, "status": "accepted" if routed else UNROUTED}
@@ -95,10 +96,7 @@ class Platform:
         Raises:
             Failure: EVENT_NOT_FOUND.
         """
-        found = self.deliveries.history(event_id)
-        if found.tenant != TENANT:
-            raise EVENT_NOT_FOUND(event_id=event_id)
-        return found
+        return self.own.history(event_id)
 
     def dead_letters(
         self,
@@ -119,24 +117,68 @@ class Platform:
         found = self.store.atomic(lambda tx: tx.row("credentials_platform.count_dead", tenant=TENANT), write=False)
         return int(found[0]) if found else 0
 
-    def reprocess(self, *, limit: int = REPROCESSED, event_id: str | None = None) -> Sequence[DeadLetter]:
+    def reprocess(
+        self,
+        *,
+        actor: Actor,
+        limit: int | None = REPROCESSED,
+        event_id: str | None = None,
+        endpoint_id: str | None = None,
+        reason: str | None = None,
+    ) -> Moved:
         """Deliver dead letters again, the oldest first; two operators at once send each of them once.
 
+        Those whose endpoint is disabled or removed are rejected by name: they stay as they are, and no alert is raised.
+
         Raises:
-            Failure: DEAD_LETTER_NOT_FOUND when an event is named that is not among them.
+            Failure: DEAD_LETTER_NOT_FOUND when an event is named that is not among them; ENDPOINT_DISABLED or
+                ENDPOINT_REMOVED when it is, or an endpoint is named, and nothing could be delivered for that reason.
         """
-        found = self.dead_letters(count=limit, event_id=event_id)
-        revived = [letter for letter in found if self._revive(letter.id)]
-        if event_id is not None and not revived:
-            raise DEAD_LETTER_NOT_FOUND(event_id=event_id)
-        return revived
+        moved = move_oldest(
+            self.store,
+            Verb.REVIVE,
+            actor=actor,
+            tenant=TENANT,
+            limit=limit,
+            event_id=event_id,
+            endpoint_id=endpoint_id,
+            reason=reason or "reprocessed",
+        )
+        return _found(moved, event_id)
+
+    def discard(
+        self,
+        *,
+        actor: Actor,
+        event_id: str | None = None,
+        endpoint_id: str | None = None,
+        reason: str | None = None,
+    ) -> Moved:
+        """Delete the dead letters of an event or an endpoint; their history stays for as long as the journal is kept.
+
+        Raises:
+            Failure: DEAD_LETTER_NOT_FOUND when an event is named that is not among them; INVALID_PAYLOAD when neither
+                is named.
+        """
+        if event_id is None and endpoint_id is None:
+            raise invalid([Problem("event_id", REQUIRED)])
+        moved = move_oldest(
+            self.store,
+            Verb.DISCARD,
+            actor=actor,
+            tenant=TENANT,
+            event_id=event_id,
+            endpoint_id=endpoint_id,
+            reason=reason,
+        )
+        return _found(moved, event_id)
 
     def come_home(self, url: str, secret: Secret) -> str:
         """See to it that events go to this engine, signed with this secret; the endpoint's id.
 
         The address or the secret may have changed since the last start: the endpoint stays the same one.
         """
-        endpoints = self.deliveries.endpoints
+        endpoints = self.own.endpoints
         settings: dict[str, Any] = {
             "url": url,
             "delays_s": self.settings.delays_s,
@@ -159,12 +201,12 @@ class Platform:
 
     def has_endpoint(self) -> bool:
         """Whether events go anywhere at all."""
-        return any(one.enabled for one in self.deliveries.endpoints.list(tenant=TENANT, count=PAGE_ROWS_MAX))
+        return any(one.enabled for one in self.own.endpoints.list(count=PAGE_ROWS_MAX))
 
     def _make_home(self, secret: Secret, settings: dict[str, Any]) -> str:
         """The id of the engine's endpoint: a new one, unless another process is quicker."""
-        endpoints = self.deliveries.endpoints
-        made = endpoints.add(secret=secret, tenant=TENANT, scheme=SCHEME, **settings)
+        endpoints = self.own.endpoints
+        made = endpoints.add(secret=secret, scheme=SCHEME, **settings)
         winner = self.store.atomic(lambda tx: tables.settle(tx, HOME, made.id))
         if winner != made.id:
             endpoints.disable(made.id, reason="another process has added the same one")
@@ -175,18 +217,15 @@ class Platform:
 
     def _leave_strays(self, home: str, url: str) -> None:
         """A process that died while it added the endpoint left one behind that nobody knows."""
-        for one in self.deliveries.endpoints.list(tenant=TENANT, count=PAGE_ROWS_MAX):
+        for one in self.own.endpoints.list(count=PAGE_ROWS_MAX):
             if one.id != home and one.url == url and one.enabled:
-                self.deliveries.endpoints.disable(one.id, reason="it is there twice")
+                self.own.endpoints.disable(one.id, reason="it is there twice")
 
-    def _revive(self, job_id: str) -> bool:
-        try:
-            self._letters.revive(job_id, reason="reprocessed")
-        except Failure as failure:
-            if failure.code not in NO_DEAD_LETTER:
-                raise
-            return False  # somebody else was faster
-        return True
+
+def _found(moved: Moved, event_id: str | None) -> Moved:
+    if event_id is not None and not moved.done:
+        raise DEAD_LETTER_NOT_FOUND(event_id=event_id)
+    return moved
 
 
 def _named(document: Json) -> tuple[str, str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import Body, FastAPI, Query, Response
+from fastapi import Body, FastAPI, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.base import Secret, utc_text
@@ -14,6 +14,9 @@ from holdfast.delivery import EVENT_BYTES_MAX, Delivery, Endpoint, EndpointSetti
 from holdfast.http import BodyRule, Edge, Reach, checked
 from holdfast.http.asgi import Application, Scope, header
 from holdfast.http.operator import OperatorAccess
+from holdfast.operate import Actor, ActorKind
+from holdfast.operate import endpoints as operate_endpoints
+from holdfast.operate.deliveries import Moved
 from holdfast_systems.credentials import alerts
 from holdfast_systems.credentials.faults import CREDENTIALS, INVALID_PAYLOAD
 from holdfast_systems.credentials.platform import (
@@ -34,8 +37,11 @@ Count = Annotated[int, Query(ge=1, le=PAGE_ROWS_MAX)]
 # No database keeps that sign in a text.
 NO_NUL = r"^[^\x00]*$"
 Id = Annotated[str, Field(max_length=100, pattern=NO_NUL)]
+Reason = Annotated[str, Field(max_length=500, pattern=NO_NUL)]
 BODY = BodyRule(bytes_max=EVENT_BYTES_MAX + ROOM_BYTES)
 JSON = "application/json"
+OPERATOR = "operator"
+"""The name of the token that opens these routes."""
 
 
 class NewEndpoint(BaseModel):
@@ -60,8 +66,20 @@ class Reprocess(BaseModel):
     """Which dead letters are to be sent again."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    limit: int = Field(REPROCESSED, ge=1, le=PAGE_ROWS_MAX)
+    limit: int | None = Field(REPROCESSED, ge=1)
+    """None is all of them."""
     event_id: Id | None = None
+    endpoint_id: Id | None = None
+    reason: Reason | None = None
+
+
+class Discard(BaseModel):
+    """Which dead letters are to be deleted: those of an event, of an endpoint, or of both."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    event_id: Id | None = None
+    endpoint_id: Id | None = None
+    reason: Reason | None = None
 
 
 def platform_application(platform: Platform, token: Secret, reach: Reach) -> Application:
@@ -122,11 +140,17 @@ def _add_dead_letters(api: FastAPI, platform: Platform) -> None:
         return {"total": platform.dead_count(), "dead_letters": [one.shown() for one in found], "next": following}
 
     @api.post("/v1/dead-letters/reprocess")
-    def reprocess(asked: Reprocess | None = None) -> dict[str, Any]:
-        """Deliver dead letters again, the oldest first."""
+    def reprocess(request: Request, asked: Reprocess | None = None) -> dict[str, Any]:
+        """Deliver dead letters again, the oldest first; those that no endpoint would receive are rejected by name."""
         asked = asked or Reprocess(limit=REPROCESSED)
-        done = platform.reprocess(limit=asked.limit, event_id=asked.event_id)
-        return {"reprocessed": len(done), "event_ids": [one.event_id for one in done]}
+        done = platform.reprocess(actor=_actor(request), **asked.model_dump())
+        return {"reprocessed": done.done, "event_ids": done.event_ids, "rejected": _rejected(done)}
+
+    @api.post("/v1/dead-letters/discard")
+    def discard(request: Request, asked: Discard) -> dict[str, Any]:
+        """Delete dead letters, for example those whose endpoint is gone for good."""
+        done = platform.discard(actor=_actor(request), **asked.model_dump())
+        return {"discarded": done.done, "event_ids": done.event_ids}
 
     @api.get("/v1/alerts")
     def raised(count: Count = 50) -> dict[str, Any]:
@@ -135,7 +159,7 @@ def _add_dead_letters(api: FastAPI, platform: Platform) -> None:
 
 
 def _add_endpoints(api: FastAPI, platform: Platform, reach: Reach) -> None:
-    endpoints = platform.deliveries.endpoints
+    endpoints = platform.own.endpoints
     settings: EndpointSettings = {
         "delays_s": platform.settings.delays_s,
         "timeout_s": platform.settings.timeout_s,
@@ -149,46 +173,44 @@ def _add_endpoints(api: FastAPI, platform: Platform, reach: Reach) -> None:
         checked(asked.url, reach)
         secret = None if asked.secret is None else Secret(asked.secret)
         wanted: EndpointSettings = {**settings, "event_types": asked.event_types}
-        made = endpoints.add(asked.url, secret=secret, tenant=TENANT, **wanted)
+        made = endpoints.add(asked.url, secret=secret, **wanted)
         return {**_endpoint(made), "secret": made.secrets[0].secret.reveal()}
 
     @api.get("/v1/endpoints")
     def listed(count: Count = 50, after: Id = "") -> dict[str, Any]:
         """Where events go."""
-        found = endpoints.list(tenant=TENANT, count=count, after=after)
+        found = endpoints.list(count=count, after=after)
         return {"endpoints": [_endpoint(one) for one in found], "next": found[-1].id if len(found) == count else None}
 
     @api.get("/v1/endpoints/{endpoint_id}")
     def show(endpoint_id: Id) -> dict[str, Any]:
         """One endpoint."""
-        return _endpoint(_own(endpoints.show(endpoint_id)))
+        return _endpoint(endpoints.show(endpoint_id))
 
     @api.patch("/v1/endpoints/{endpoint_id}")
     def change(endpoint_id: Id, asked: EndpointChange) -> dict[str, Any]:
         """Change an endpoint."""
-        _own(endpoints.show(endpoint_id))
         changes = {name: value for name, value in asked.model_dump().items() if value is not None}
         if asked.url is not None:
             checked(asked.url, reach)
         return _endpoint(endpoints.update(endpoint_id, **changes))
 
     @api.delete("/v1/endpoints/{endpoint_id}", status_code=204)
-    def remove(endpoint_id: Id) -> None:
+    def remove(request: Request, endpoint_id: Id) -> None:
         """Send nothing more there. What was sent, and what was not, stays on record."""
-        _own(endpoints.show(endpoint_id))
-        endpoints.disable(endpoint_id, reason="removed by an operator")
+        reason = "removed by an operator"
+        operate_endpoints.disable(platform.store, endpoint_id, actor=_actor(request), reason=reason, tenant=TENANT)
 
-    _add_endpoint_deeds(api, platform, lambda endpoint_id: _own(endpoints.show(endpoint_id)))
+    _add_endpoint_actions(api, platform)
 
 
-def _add_endpoint_deeds(api: FastAPI, platform: Platform, own: Callable[[str], Endpoint]) -> None:
-    endpoints = platform.deliveries.endpoints
+def _add_endpoint_actions(api: FastAPI, platform: Platform) -> None:
+    endpoints = platform.own.endpoints
 
     @api.post("/v1/endpoints/{endpoint_id}/enable")
-    def enable(endpoint_id: Id) -> dict[str, Any]:
+    def enable(request: Request, endpoint_id: Id) -> dict[str, Any]:
         """Send again. What was under way is among the dead letters; what was accepted since then went nowhere."""
-        own(endpoint_id)
-        endpoints.enable(endpoint_id)
+        operate_endpoints.enable(platform.store, endpoint_id, actor=_actor(request), tenant=TENANT)
         return _endpoint(endpoints.show(endpoint_id))
 
     @api.post("/v1/endpoints/{endpoint_id}/rotate-secret")
@@ -197,16 +219,20 @@ def _add_endpoint_deeds(api: FastAPI, platform: Platform, own: Callable[[str], E
 
         The engine's own endpoint has the secret of the settings again after the next start.
         """
-        own(endpoint_id)
         # The header has room for one signature: to keep the old secret in force here would serve nobody.
         return {"endpoint_id": endpoint_id, "secret": endpoints.rotate_secret(endpoint_id, overlap_s=0).reveal()}
 
 
-def _own(endpoint: Endpoint) -> Endpoint:
-    """Others may share the store; their endpoints are not there for us."""
-    if endpoint.tenant != TENANT:
-        raise CREDENTIALS["ENDPOINT_NOT_FOUND"](endpoint_id=endpoint.id)
-    return endpoint
+def _actor(request: Request) -> Actor:
+    """Whoever showed the operator's token."""
+    return Actor(ActorKind.API, OPERATOR, request.client.host if request.client else "")
+
+
+def _rejected(moved: Moved) -> list[dict[str, Any]]:
+    return [
+        {"endpoint_id": endpoint_id, "dead_letters": count, "code": why.code, "message": why.message}
+        for endpoint_id, (count, why) in moved.rejected.items()
+    ]
 
 
 def _endpoint(endpoint: Endpoint) -> dict[str, Any]:

@@ -285,26 +285,29 @@ CREATE TABLE holdfast_webhook_pace (
 );
 
 CREATE TABLE holdfast_webhook_event (
-  id TEXT PRIMARY KEY,
   tenant TEXT NOT NULL DEFAULT '',
+  -- Of the tenant: another one may use the same.
+  id TEXT NOT NULL,
   type TEXT NOT NULL,
   order_key TEXT,
   -- Exactly what is sent.
   body TEXT NOT NULL,
   -- Which call published it, so that a call that is repeated recognises its own work.
   published_by TEXT NOT NULL,
-  created_us BIGINT NOT NULL
+  created_us BIGINT NOT NULL,
+  PRIMARY KEY (tenant, id)
 );
 CREATE INDEX holdfast_webhook_event_created ON holdfast_webhook_event (created_us);
 
 -- The job that brings an event to an endpoint.
 CREATE TABLE holdfast_webhook_delivery (
+  tenant TEXT NOT NULL DEFAULT '',
   event_id TEXT NOT NULL,
   endpoint_id TEXT NOT NULL,
   job_id TEXT /* postgresql: COLLATE "C" */ NOT NULL,
   order_key TEXT,
   position BIGINT,
-  PRIMARY KEY (event_id, endpoint_id),
+  PRIMARY KEY (tenant, event_id, endpoint_id),
   CONSTRAINT holdfast_webhook_delivery_order CHECK ((order_key IS NULL) = (position IS NULL))
 );
 CREATE UNIQUE INDEX holdfast_webhook_delivery_job ON holdfast_webhook_delivery (job_id);

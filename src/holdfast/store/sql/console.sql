@@ -92,7 +92,8 @@ SELECT walked.id AS event_id, walked.type, walked.tenant, walked.created_us, web
          WHERE created_us >= :since_us AND created_us < :until_us AND created_us <= :before_us
            AND (created_us < :before_us OR id < :before_id)
          ORDER BY created_us DESC, id DESC LIMIT :scan) AS walked
-  JOIN holdfast_webhook_delivery AS webhook_delivery ON webhook_delivery.event_id = walked.id
+  JOIN holdfast_webhook_delivery AS webhook_delivery ON webhook_delivery.tenant = walked.tenant
+   AND webhook_delivery.event_id = walked.id
   LEFT JOIN holdfast_job AS job ON job.id = webhook_delivery.job_id
  WHERE (CAST(:state AS TEXT) IS NULL OR COALESCE(job.state, 'complete') = :state)
    AND (CAST(:code AS TEXT) IS NULL OR job.error_code = :code)

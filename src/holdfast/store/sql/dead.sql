@@ -74,6 +74,11 @@ SELECT id, tenant, queue, kind, dedupe_key, unique_until_us <= {now_us}, attempt
   FROM holdfast_job WHERE id = :id AND state = 'failed'
    AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant) /* postgresql: FOR UPDATE */;
 
+-- name: pick_these
+-- (The state is written so that no partial index fits: this is a look-up by id.)
+SELECT id, tenant, queue, kind, dedupe_key, unique_until_us <= {now_us}, attempt_count, error_code, failed_us
+  FROM holdfast_job WHERE id {among: ids} AND state || '' = 'failed' ORDER BY id /* postgresql: FOR UPDATE */;
+
 -- name: free_keys
 -- A twin whose window is over no longer keeps others out.
 UPDATE holdfast_job SET unique_key = NULL

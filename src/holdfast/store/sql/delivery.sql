@@ -98,10 +98,11 @@ INSERT INTO holdfast_webhook_event (id, tenant, type, order_key, body, published
 SELECT given.id, given.tenant, given.type, given.order_key, given.body, :published_by, {now_us}
   FROM {given: id text, tenant text, type text, order_key text, body text}
  WHERE true
-ON CONFLICT (id) DO NOTHING;
+ON CONFLICT (tenant, id) DO NOTHING;
 
 -- name: published
-SELECT id, tenant, type, order_key, body, published_by FROM holdfast_webhook_event WHERE id {among: ids};
+SELECT id, tenant, type, order_key, body, published_by FROM holdfast_webhook_event
+ WHERE tenant = :tenant AND id {among: ids};
 
 -- name: receivers
 -- Everybody who may be told; which types they want is looked at by the caller.
@@ -114,12 +115,13 @@ ON CONFLICT (endpoint_id, order_key) DO UPDATE SET position = webhook_sequence.p
 RETURNING position;
 
 -- name: plan
-INSERT INTO holdfast_webhook_delivery (event_id, endpoint_id, job_id, order_key, position)
-SELECT given.event_id, given.endpoint_id, given.job_id, given.order_key, given.position
-  FROM {given: event_id text, endpoint_id text, job_id text, order_key text, position bigint};
+INSERT INTO holdfast_webhook_delivery (tenant, event_id, endpoint_id, job_id, order_key, position)
+SELECT given.tenant, given.event_id, given.endpoint_id, given.job_id, given.order_key, given.position
+  FROM {given: tenant text, event_id text, endpoint_id text, job_id text, order_key text, position bigint};
 
 -- name: body
-SELECT body FROM holdfast_webhook_event WHERE id = :event_id;
+SELECT body FROM holdfast_webhook_event
+ WHERE tenant = :tenant AND id = :event_id;
 
 -- name: before
 -- The event before this one under its key, unless it has ended. Past one that was given up its own predecessor counts:
@@ -147,27 +149,30 @@ UPDATE holdfast_job SET due_us = {now_us}, lane = CASE WHEN pardon_count > 1 THE
    AND state || '' = 'queued' AND lane = 'waiting';
 
 -- name: event
-SELECT id, tenant, type, order_key AS key, body, created_us FROM holdfast_webhook_event WHERE id = :event_id;
+SELECT id, tenant, type, order_key AS key, body, created_us FROM holdfast_webhook_event
+ WHERE tenant = :tenant AND id = :event_id;
 
 -- name: deliveries
 SELECT webhook_delivery.endpoint_id, webhook_delivery.job_id, job.state, job.attempt_count, job.manual_retry_count,
        job.due_us, job.error_code, job.error_message, job.last_attempt_us, job.finished_us, job.failed_us, job.result
   FROM holdfast_webhook_delivery AS webhook_delivery LEFT JOIN holdfast_job AS job ON job.id = webhook_delivery.job_id
- WHERE webhook_delivery.event_id = :event_id ORDER BY webhook_delivery.endpoint_id LIMIT :most;
+ WHERE webhook_delivery.tenant = :tenant AND webhook_delivery.event_id = :event_id ORDER BY webhook_delivery.endpoint_id LIMIT :most;
 
 -- name: undelivered
 -- What a dead letter was to bring, to whom, and what the other side said last.
 SELECT webhook_delivery.job_id, webhook_delivery.endpoint_id, webhook_event.id, webhook_event.type, webhook_event.body,
        (SELECT upstream_status FROM holdfast_journal
          WHERE subject = webhook_delivery.job_id AND verb = 'failed' ORDER BY id DESC LIMIT 1)
-  FROM holdfast_webhook_delivery AS webhook_delivery JOIN holdfast_webhook_event AS webhook_event ON webhook_event.id = webhook_delivery.event_id
+  FROM holdfast_webhook_delivery AS webhook_delivery JOIN holdfast_webhook_event AS webhook_event ON webhook_event.tenant = webhook_delivery.tenant
+   AND webhook_event.id = webhook_delivery.event_id
  WHERE webhook_delivery.job_id {among: ids};
 
 -- name: of_job
-SELECT webhook_delivery.event_id, webhook_delivery.endpoint_id, webhook_event.type, webhook_event.body,
+SELECT webhook_delivery.tenant, webhook_delivery.event_id, webhook_delivery.endpoint_id, webhook_event.type, webhook_event.body,
        webhook_event.created_us, webhook_endpoint.url, webhook_endpoint.disabled_reason, webhook_endpoint.delays_s
   FROM holdfast_webhook_delivery AS webhook_delivery
-  LEFT JOIN holdfast_webhook_event AS webhook_event ON webhook_event.id = webhook_delivery.event_id
+  LEFT JOIN holdfast_webhook_event AS webhook_event ON webhook_event.tenant = webhook_delivery.tenant
+   AND webhook_event.id = webhook_delivery.event_id
   LEFT JOIN holdfast_webhook_endpoint AS webhook_endpoint ON webhook_endpoint.id = webhook_delivery.endpoint_id
  WHERE webhook_delivery.job_id = :job_id;
 
@@ -178,14 +183,25 @@ SELECT delivery.job_id, delivery.endpoint_id, endpoint.id IS NULL AS removed, en
   LEFT JOIN holdfast_webhook_endpoint AS endpoint ON endpoint.id = delivery.endpoint_id
  WHERE delivery.job_id {among: ids} AND (endpoint.id IS NULL OR endpoint.disabled_us IS NOT NULL);
 
+-- name: dead_oldest
+-- What was given up of a tenant's events, the oldest first.
+SELECT job.id, sent.event_id, sent.endpoint_id, job.failed_us
+  FROM holdfast_job AS job JOIN holdfast_webhook_delivery AS sent ON sent.job_id = job.id
+ WHERE job.state = 'failed' AND sent.tenant = :tenant AND job.failed_us < CAST(:until_us AS BIGINT)
+   AND (job.failed_us, job.id) > (:after_us, :after_id)
+   AND (CAST(:event_id AS TEXT) IS NULL OR sent.event_id = :event_id)
+   AND (CAST(:endpoint_id AS TEXT) IS NULL OR sent.endpoint_id = :endpoint_id)
+ ORDER BY job.failed_us, job.id LIMIT :count;
+
 -- name: old_events
-SELECT id FROM holdfast_webhook_event AS webhook_event WHERE created_us < {now_us} - :older_us
-   AND NOT EXISTS (SELECT 1 FROM holdfast_webhook_delivery AS webhook_delivery JOIN holdfast_job AS job ON job.id = webhook_delivery.job_id
-                    WHERE webhook_delivery.event_id = webhook_event.id AND job.state <> 'complete')
+SELECT tenant, id FROM holdfast_webhook_event AS webhook_event WHERE created_us < {now_us} - :older_us
+   AND NOT EXISTS (SELECT 1 FROM holdfast_webhook_delivery AS sent JOIN holdfast_job AS job ON job.id = sent.job_id
+                    WHERE sent.tenant = webhook_event.tenant AND sent.event_id = webhook_event.id
+                      AND job.state <> 'complete')
  ORDER BY created_us LIMIT :count;
 
 -- name: prune_deliveries
-DELETE FROM holdfast_webhook_delivery WHERE event_id {among: ids} RETURNING endpoint_id, order_key;
+DELETE FROM holdfast_webhook_delivery WHERE tenant = :tenant AND event_id {among: ids} RETURNING endpoint_id, order_key;
 
 -- name: sequence
 SELECT position FROM holdfast_webhook_sequence WHERE endpoint_id = :endpoint_id AND order_key = :order_key;
@@ -197,7 +213,7 @@ DELETE FROM holdfast_webhook_sequence
    AND NOT EXISTS (SELECT 1 FROM holdfast_webhook_delivery WHERE endpoint_id = :endpoint_id AND order_key = :order_key);
 
 -- name: prune_events
-DELETE FROM holdfast_webhook_event WHERE id {among: ids};
+DELETE FROM holdfast_webhook_event WHERE tenant = :tenant AND id {among: ids};
 
 -- Keys of received events, many at a time: the moves are those of idempotency.sql.
 

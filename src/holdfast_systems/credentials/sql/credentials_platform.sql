@@ -9,7 +9,8 @@ SELECT job.id, webhook_delivery.event_id, webhook_event.type, webhook_event.body
          WHERE journal.subject = job.id AND journal.verb = 'failed' ORDER BY journal.id DESC LIMIT 1),
        job.attempt_count, job.last_attempt_us, job.failed_us, webhook_delivery.endpoint_id
   FROM holdfast_job AS job JOIN holdfast_webhook_delivery AS webhook_delivery ON webhook_delivery.job_id = job.id
-  JOIN holdfast_webhook_event AS webhook_event ON webhook_event.id = webhook_delivery.event_id
+  JOIN holdfast_webhook_event AS webhook_event ON webhook_event.tenant = webhook_delivery.tenant
+   AND webhook_event.id = webhook_delivery.event_id
  WHERE job.state = 'failed' AND webhook_event.tenant = :tenant
    AND (job.failed_us, job.id) > (:after_us, :after_id)
    AND (CAST(:event_id AS TEXT) IS NULL OR webhook_event.id = :event_id)
@@ -18,13 +19,15 @@ SELECT job.id, webhook_delivery.event_id, webhook_event.type, webhook_event.body
 
 -- name: count_dead
 SELECT count(*) FROM holdfast_job AS job JOIN holdfast_webhook_delivery AS webhook_delivery ON webhook_delivery.job_id = job.id
-  JOIN holdfast_webhook_event AS webhook_event ON webhook_event.id = webhook_delivery.event_id
+  JOIN holdfast_webhook_event AS webhook_event ON webhook_event.tenant = webhook_delivery.tenant
+   AND webhook_event.id = webhook_delivery.event_id
  WHERE job.state = 'failed' AND webhook_event.tenant = :tenant;
 
 -- name: unalerted
 SELECT job.id, job.failed_us, webhook_event.id, webhook_event.type, job.error_message
   FROM holdfast_job AS job JOIN holdfast_webhook_delivery AS webhook_delivery ON webhook_delivery.job_id = job.id
-  JOIN holdfast_webhook_event AS webhook_event ON webhook_event.id = webhook_delivery.event_id
+  JOIN holdfast_webhook_event AS webhook_event ON webhook_event.tenant = webhook_delivery.tenant
+   AND webhook_event.id = webhook_delivery.event_id
  WHERE job.state = 'failed' AND webhook_event.tenant = :tenant AND job.failed_us >= :since_us
    AND NOT EXISTS (SELECT 1 FROM holdfast_credentials_alert AS credentials_alert
                     WHERE credentials_alert.job_id = job.id AND credentials_alert.failed_us = job.failed_us)

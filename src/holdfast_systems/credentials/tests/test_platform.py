@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 from holdfast.base import Secret, bus
+from holdfast.catalog.core import NOT_FOUND
 from holdfast.delivery import Deliveries
+from holdfast.operate.audit_log import entries
 from holdfast.store import Store
 from holdfast.store.shared_secret import shared_secret
 from holdfast.testing.processes import wait_until
-from holdfast.worker import Jobs
+from holdfast.worker import Jobs, ledger
+from holdfast.worker.settlement import failed
 from holdfast_systems.credentials.alerts import Alerts
 from holdfast_systems.credentials.main import build
 
@@ -170,9 +173,9 @@ def test_dead_letters_are_reprocessed_ten_at_a_time_the_oldest_first(sending: Li
     assert listed == [f"evt_{number:02}" for number in range(12)]
     receiver.always = Say(200)
     done = sending.ask("POST", "/platform/v1/dead-letters/reprocess").json()
-    assert done == {"reprocessed": 10, "event_ids": [f"evt_{number:02}" for number in range(10)]}
+    assert done == {"reprocessed": 10, "event_ids": [f"evt_{number:02}" for number in range(10)], "rejected": []}
     chosen = sending.ask("POST", "/platform/v1/dead-letters/reprocess", json={"event_id": "evt_11"}).json()
-    assert chosen == {"reprocessed": 1, "event_ids": ["evt_11"]}
+    assert chosen == {"reprocessed": 1, "event_ids": ["evt_11"], "rejected": []}
     for number in (*range(10), 11):
         sending.wait_event(f"evt_{number:02}", "delivered")
     assert [one["event_id"] for one in sending.ask("GET", "/platform/v1/dead-letters").json()["dead_letters"]] == [
@@ -180,6 +183,60 @@ def test_dead_letters_are_reprocessed_ten_at_a_time_the_oldest_first(sending: Li
     ]
     unknown = sending.ask("POST", "/platform/v1/dead-letters/reprocess", json={"event_id": "evt_11"})
     assert (unknown.status_code, unknown.json()["code"]) == (404, "DEAD_LETTER_NOT_FOUND")
+
+
+@pytest.mark.parametrize("end", ["disabled", "removed"])
+def test_dead_letters_that_no_endpoint_would_receive_are_rejected_by_name_and_keep_their_cause(
+    sending: Live, receiver: Receiver, store: Store, end: str
+) -> None:
+    receiver.always = Say(404)
+    other = sending.ask("POST", "/platform/v1/endpoints", json={"url": receiver.url + "/other"}).json()["endpoint_id"]
+    sending.ask("POST", "/platform/v1/events", json=created("evt_1"))
+    sending.wait_event("evt_1", "failed")
+    wait_until(lambda: _dead(sending) == 2, within_s=PATIENCE_S, what="both dead letters")
+    before = sending.ask("GET", "/platform/v1/dead-letters").json()["dead_letters"]
+    alerts = sending.ask("GET", "/platform/v1/alerts").json()["alerts"]
+    if end == "disabled":
+        sending.ask("DELETE", f"/platform/v1/endpoints/{other}")
+    else:
+        Deliveries(store, Jobs(store)).endpoints.remove(other)
+    code = {"disabled": "ENDPOINT_DISABLED", "removed": "ENDPOINT_REMOVED"}[end]
+    named = sending.ask("POST", "/platform/v1/dead-letters/reprocess", json={"endpoint_id": other})
+    assert (named.status_code, named.json()["code"]) == (409, code)
+    assert other in named.json()["error"]
+    receiver.always = Say(200)
+    done = sending.ask("POST", "/platform/v1/dead-letters/reprocess", json={"limit": None}).json()
+    assert (done["reprocessed"], done["event_ids"]) == (1, ["evt_1"])
+    [rejected] = done["rejected"]
+    assert (rejected["endpoint_id"], rejected["dead_letters"], rejected["code"]) == (other, 1, code)
+    [left] = sending.ask("GET", "/platform/v1/dead-letters").json()["dead_letters"]
+    assert left == next(one for one in before if one["endpoint_id"] == other), "why it died stays"
+    assert sending.ask("GET", "/platform/v1/alerts").json()["alerts"] == alerts, "nobody is told anew"
+    gone = sending.ask("POST", "/platform/v1/dead-letters/discard", json={"endpoint_id": other, "reason": "closed"})
+    assert gone.json() == {"discarded": 1, "event_ids": ["evt_1"]}
+    assert _dead(sending) == 0
+    rows = store.atomic(lambda tx: entries(tx), write=False)
+    assert [(row.verb, row.state, row.done) for row in rows][:3] == [
+        ("discard", "done", 1), ("reprocess", "done", 1), ("reprocess", "refused", 0),
+    ]  # fmt: skip
+    assert {(row.actor_kind, row.actor, row.address) for row in rows} == {("api", "operator", "127.0.0.1")}
+
+
+def test_more_than_a_page_is_reprocessed_at_once(store: Store, tmp_path: Path, receiver: Receiver) -> None:
+    environment = {**quick(tmp_path), "HOLDFAST_CREDENTIALS_ENGINE_URL": receiver.url}
+    with running(store, tmp_path, environment=environment) as live:
+        for number in range(205):
+            live.ask("POST", "/platform/v1/events", json=created(f"evt_{number:03}"))
+        held = store.atomic(lambda tx: ledger.claim(tx, queue="webhooks", worker="w-1", count=300))
+        dead = [failed(job, NOT_FOUND(), None, 5, blamed=False) for job in held]
+        store.atomic(lambda tx: ledger.settle(tx, "w-1", (), dead))
+        done = live.ask("POST", "/platform/v1/dead-letters/reprocess", json={"limit": 204}).json()
+        assert (done["reprocessed"], len(done["event_ids"])) == (204, 204)
+        assert live.ask("POST", "/platform/v1/dead-letters/discard", json={}).status_code == 400
+
+
+def _dead(live: Live) -> int:
+    return int(live.ask("GET", "/platform/v1/dead-letters").json()["total"])
 
 
 def test_operators_are_told_at_their_own_address_once_for_each_time_an_event_is_given_up(
