@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from multidict import CIMultiDict
 
 from holdfast.base import REAL, Limits, limits, replaced
-from holdfast.catalog.retry_after import retry_after_s
+from holdfast.catalog.retry_after import longest_s, retry_after_s
 
 SUNDAY_US = 784_111_777_000_000
 """Sun, 06 Nov 1994 08:49:37 GMT."""
@@ -67,7 +68,6 @@ def test_a_date_that_has_passed_means_now():
         "nan",
         "٣",
         "60 seconds",
-        "60, 120",
         "Sun, 99 Nov 1994 08:49:37 GMT",
         "Sun, 06 Nov 1994 25:99:99 GMT",
         "Mon 08:49:37",
@@ -110,3 +110,27 @@ DATE_LIKE = st.from_regex(
 def test_nothing_makes_it_raise_or_leave_its_bounds(value):
     seconds = retry_after_s(value)
     assert seconds is None or 0 <= seconds <= limits().retry_after_s_max
+
+
+@pytest.mark.parametrize(
+    ("said", "wait_s"),
+    [
+        ("5, 9", 9.0),
+        ("9,5", 9.0),
+        ("soon, 9", 9.0),
+        ("9, soon", None),
+        ("Sun, 06 Nov 1994 08:49:37 GMT, 7", 7.0),
+        ("7, Sun, 06 Nov 1994 08:49:37 GMT", 7.0),
+        ("Sun, 06 Nov 1994 08:49:37 GMT, Mon, 07 Nov 1994 08:49:37 GMT", 0.0),
+        ("5, " * 1_000 + "9", 5.0),
+    ],
+)
+def test_of_several_the_longest_counts(said: str, wait_s: float | None) -> None:
+    assert retry_after_s(said) == wait_s
+
+
+def test_two_headers_are_read_as_one_with_two_values() -> None:
+    twice = CIMultiDict([("Retry-After", "5"), ("retry-after", "9")])
+    assert longest_s(twice) == longest_s({"retry-after": "5, 9"}) == 9.0
+    assert longest_s(None) is None
+    assert longest_s({}) is None

@@ -116,7 +116,8 @@ def test_retry_after_counts_on_429_and_503_and_has_a_ceiling(
 ) -> None:
     table = [
         (429, "7", 7), (429, None, 60), (429, "soon", 60), (503, "7", 7), (429, "99999", 3_600), (503, "99999", 3_600),
-        (503, "-1", 1), (503, None, 1), (500, "7", 1), (504, "7", 1), (429, "0", 0),
+        (503, "-1", 1), (503, None, 1), (500, "7", 1), (504, "7", 1), (429, "0", 1), (503, "0", 1),
+        (503, "Sun, 06 Nov 1994 08:49:37 GMT", 1), (429, "5, 9", 9),
     ]  # fmt: skip
     for number, (status, asked, _) in enumerate(table):
         receiver.answers[f"/{number}"].append(Say(status, {} if asked is None else {"Retry-After": asked}))

@@ -153,7 +153,7 @@ async def test_an_upstream_cannot_speak_with_our_codes(
     client: HttpClient, upstream: BadUpstream, status: int, said: str, code: str, attempts: int, named: Catalog | None
 ) -> None:
     url = upstream.answer("impostor", b'{"error":{"code":"%s","message":"x"}}' % said.encode(), status=status)
-    link = writer(breaker=Breaker(calls_min=1), upstream=named)
+    link = writer(breaker=Breaker(calls_min=1, open_s=30), upstream=named)
     with instant():
         failure = await failing(client.call(link, "POST", url, key="order:7", json={}))
     assert (failure.code, len(upstream.asked)) == (code, 1 if status >= 500 else attempts)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.catalog import CORE, Blame, Failure, Fault, RetryRule
 from holdfast.lifecycle import Decision, GiveUp, RetryAfter, Stop
-from holdfast.policy import NEVER, Backoff, Decorrelated, Retry, decide
+from holdfast.policy import NEVER, Backoff, Decorrelated, Retry, Spread, decide
 
 STEADY = Backoff.constant(1.0)
 THREE = Retry(attempts=3, backoff=STEADY)
@@ -212,24 +212,32 @@ def test_chance_and_the_delay_before_are_handed_to_the_backoff() -> None:
     ("rule", "asked_s", "delay_s"),
     [
         pytest.param(THREE, 30.0, 30.0, id="honoured"),
-        pytest.param(THREE, 0.25, 0.25, id="honoured also when it is shorter"),
-        pytest.param(THREE, 0.0, 0.0, id="at once"),
-        pytest.param(THREE, -5.0, 0.0, id="a moment that has passed is at once"),
+        pytest.param(THREE, 0.25, 1.0, id="no shorter than the schedule"),
+        pytest.param(THREE, 0.0, 1.0, id="at once is no invitation"),
+        pytest.param(THREE, -5.0, 1.0, id="nor is a moment that has passed"),
+        pytest.param(
+            Retry(backoff=Backoff.constant(4, jitter=Spread(0.5))), 30.0, 32.0, id="spread as the schedule is"
+        ),
         pytest.param(THREE, 10_000.0, 3_600.0, id="capped"),
         pytest.param(THREE, inf, 3_600.0, id="for ever is capped"),
         pytest.param(THREE, nan, 1.0, id="no number is no wish"),
         pytest.param(THREE, None, 1.0, id="no wish"),
-        pytest.param(Retry(retry_after_max_s=5), 30.0, 5.0, id="capped by the rule"),
+        pytest.param(Retry(backoff=STEADY, retry_after_max_s=5), 30.0, 5.0, id="capped by the rule"),
         pytest.param(Retry(backoff=STEADY, honour_retry_after=False), 30.0, 1.0, id="ignored"),
     ],
 )
-def test_what_the_callee_asks_for_replaces_the_backoff(rule: Retry, asked_s: float | None, delay_s: float) -> None:
+def test_what_the_callee_asks_for_is_waited_and_never_less_than_the_schedule_says(
+    rule: Retry, asked_s: float | None, delay_s: float
+) -> None:
     assert after(1, failing(asked_s=asked_s), rule) == RetryAfter(delay_s)
 
 
 @pytest.mark.parametrize(
     ("own", "delay_s"),
-    [(Retry(honour_retry_after=False, backoff=Backoff.constant(9)), 9), (Retry(retry_after_max_s=7), 7)],
+    [
+        (Retry(honour_retry_after=False, backoff=Backoff.constant(9)), 9),
+        (Retry(backoff=STEADY, retry_after_max_s=7), 7),
+    ],
 )
 def test_the_faults_own_rule_says_what_becomes_of_the_wish(own: Retry, delay_s: float) -> None:
     assert after(1, failing(own, asked_s=30.0), THREE) == RetryAfter(delay_s)

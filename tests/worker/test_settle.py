@@ -245,8 +245,10 @@ def test_the_jobs_own_number_of_attempts_goes_before_the_handlers(
     assert attempts_until_dead(virtual_store, jobs, time, endless(UNKNOWN), Retry(attempts=2), **asked)[0] == 4
 
 
-@pytest.mark.parametrize(("asked_s", "waited_s"), [(7.0, 7.0), (0.0, 0.0), (9_999.0, 3_600.0)])
-def test_a_retry_after_is_honoured_up_to_its_ceiling(asked_s: float, waited_s: float) -> None:
+@pytest.mark.parametrize(("asked_s", "waited_s"), [(7.0, 7.0), (0.0, 4.0), (9_999.0, 3_600.0)])
+def test_a_retry_after_is_honoured_up_to_its_ceiling_and_no_shorter_than_the_schedule(
+    asked_s: float, waited_s: float
+) -> None:
     store = Store.open("sqlite://")
     store.migrate()
     with instant():
@@ -254,7 +256,8 @@ def test_a_retry_after_is_honoured_up_to_its_ceiling(asked_s: float, waited_s: f
         made = jobs.enqueue("k")
         settle(store, failed(claim(store), RATE_LIMIT_EXCEEDED(retry_after_s=asked_s), None, 1, blamed=False))
         shown = jobs.show(made.id)
-        assert shown["due_us"] - shown["last_attempt_us"] == waited_s * 1_000_000
+        # The schedule says 5 s ±20 %, and chance spreads a Retry-After by as much.
+        assert waited_s <= (shown["due_us"] - shown["last_attempt_us"]) / 1_000_000 <= waited_s + 2
     store.close()
 
 

@@ -17,7 +17,7 @@ from holdfast.catalog.error_body import Said, is_code, said_by
 from holdfast.catalog.failure import Failure
 from holdfast.catalog.fault import Fault
 from holdfast.catalog.remote import Remote
-from holdfast.catalog.retry_after import retry_after_s
+from holdfast.catalog.retry_after import longest_s
 from holdfast.catalog.status import DEFAULT_STATUSES, StatusTable
 
 _PARSERS = frozenset({"aiohttp.http_exceptions"})
@@ -44,7 +44,7 @@ def classify_status(
     fault = table.fault(status)
     if fault is None and not (named is not None and said.alone):
         return None
-    failure = Failure(named or fault or core.UNKNOWN, retry_after_s=_asked_s(headers), remote=said.remote)
+    failure = Failure(named or fault or core.UNKNOWN, retry_after_s=longest_s(headers), remote=said.remote)
     if named is not None:
         failure.details = bounded_details(said.details)
     return failure
@@ -108,13 +108,4 @@ def _status_of(holder: object, names: tuple[str, ...]) -> int | None:
         # A bool is an int, and zero is how some clients say that there was none.
         if isinstance(held, int) and not isinstance(held, bool) and held:
             return int(held)
-    return None
-
-
-def _asked_s(headers: Mapping[str, str] | None) -> float | None:
-    if headers is None:
-        return None
-    for name, value in headers.items():
-        if name.lower() == "retry-after":
-            return retry_after_s(value)
     return None

@@ -61,9 +61,9 @@ def held_s(failure: Failure) -> float:
 
 
 def scheduled(failure: Failure, endpoint: Endpoint, attempt: int) -> Failure:
-    """The failure with the time of the next attempt: what the endpoint asked for, else what its schedule says."""
-    asked_s = failure.retry_after_s if _asked(failure) else None
-    failure.retry_after_s = endpoint.delay_s(attempt) if asked_s is None else min(asked_s, endpoint.retry_after_max_s)
+    """The failure with the time of the next attempt: as the endpoint asked, and no less than its schedule says."""
+    asked_s = (failure.retry_after_s if _asked(failure) else None) or 0.0
+    failure.retry_after_s = max(endpoint.delay_s(attempt), min(asked_s, endpoint.retry_after_max_s))
     # What follows from the schedule was not asked for, and the journal does not say so.
     failure.details = {ASKED_S: None, **failure.details}
     return failure

@@ -2,8 +2,8 @@
 
 The operation's rule bounds the total. The fault's rule, where it has one of its own, bounds the attempts that fail
 with its code and sets their backoff; of two times (`within_s`) the shorter counts, and both conditions must hold.
-Exceptions that the operation's rule names (`on`) are retried by that rule alone. A Retry-After replaces the backoff.
-Nothing waits past a deadline.
+Exceptions that the operation's rule names (`on`) are retried by that rule alone. A Retry-After lengthens the wait
+and never shortens it. Nothing waits past a deadline.
 """
 
 from __future__ import annotations
@@ -86,10 +86,15 @@ def usual_delays(retry: Retry | None) -> tuple[float | Chance, ...] | None:
 
 
 def _delay_s(rule: Retry, failure: Failure, attempt: int, dice: Dice, previous_s: float) -> float:
+    scheduled_s = rule.backoff.delay_s(attempt, dice, previous_s=previous_s)
     asked_s = failure.retry_after_s
-    if asked_s is not None and rule.honour_retry_after and not isnan(asked_s):
-        return min(max(asked_s, 0.0), rule.retry_after_max_s)
-    return rule.backoff.delay_s(attempt, dice, previous_s=previous_s)
+    if asked_s is None or not rule.honour_retry_after or isnan(asked_s):
+        return scheduled_s
+    asked_s = min(asked_s, rule.retry_after_max_s)
+    if asked_s <= scheduled_s:
+        return scheduled_s  # 0, or a time that has passed, is no invitation to hurry
+    # All who were told the same time would come back together: chance spreads them as it spreads the schedule.
+    return asked_s + scheduled_s - rule.backoff.range_s(attempt, previous_s=previous_s)[0]
 
 
 def _within_s(whole: Retry, own: Retry | None) -> float:

@@ -43,7 +43,7 @@ class Retry:
     on_result: Callable[[Any], bool] | None = field(default=None, hash=False)
     """A result for which this says yes is tried again too; the last one is returned. On links only."""
     honour_retry_after: bool = True
-    """Whether the callee's Retry-After replaces the backoff."""
+    """Whether the callee's Retry-After counts where it is longer than the backoff."""
     retry_after_max_s: float = 3_600.0
     """A longer Retry-After counts as this."""
     within_s: float | None = None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 JOB_RETRY = Retry(attempts=3, attempts_unknown=3, backoff=Backoff.listed(5, 15, 45, jitter=Spread(0.2)))
 """How jobs are retried unless their handler or their code says otherwise."""
 
+NO_WAIT = Backoff.constant(0)
 ASKED = "Retry-After"
 """How the reason of a retry begins for which the other side named a time."""
 ASKED_S = "asked_s"
@@ -118,6 +119,8 @@ def failed(
 ) -> Settlement:
     """The attempt failed; the code's rule and the handler's decide whether another follows."""
     whole = _rule(job, retry)
+    if ASKED_S in failure.details:
+        whole = replace(whole, backoff=NO_WAIT)  # the time is our own word, and has the schedule in it
     counts = _counts(job, failure.code)
     decision = decide(
         whole,
