@@ -25,9 +25,9 @@ def test_a_standby_is_shown_and_serves_no_system(tmp_path: Path) -> None:
         copied = f"SELECT pg_last_wal_replay_lsn() >= '{written}'"
         wait_until(lambda: standby.execute(copied) == [(True,)], within_s=WITHIN_S, what="the standby has it")
         url = f"{standby.dsn()}?target_session_attrs=any"
-        with Running(tmp_path / "served", "--no-worker", "--database", url) as served:
-            assert served.ask("/health")[0] == 200
-            assert served.ask("/alpha")[0] == 404
+        with Running(tmp_path, "--no-worker", "--database", url) as served:
+            assert served.ask("/health")[0].status == 200
+            assert served.ask("/alpha")[0].status == 404
             code, said, complained = served.end()
         assert (code, complained) == (0, "")
         assert "the database takes no writes" in said
