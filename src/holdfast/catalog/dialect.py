@@ -70,11 +70,15 @@ def document(failure: Failure, dialect: Dialect) -> dict[str, Any]:
 
 
 def bounded_details(details: Mapping[str, Any]) -> dict[str, Any]:
-    """Details as a body may show them.
+    """Details as a body may show them: what is named or looks like a secret is `***`.
 
     Details larger than `limits().details_bytes_max` become `{"truncated": true}` and as many of the first ones as fit.
     """
-    shown = plain(details, DETAILS_DEPTH)
+    if not details:
+        return {}
+    from holdfast.catalog.hidden import without_secrets  # loaded by the first failure that has details
+
+    shown = without_secrets(plain(details, DETAILS_DEPTH))
     if not isinstance(shown, dict):
         return {}  # details that cannot even be listed
     bytes_max = limits().details_bytes_max

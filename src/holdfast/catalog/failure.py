@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from holdfast.base import Private, limits, plain, world
+from holdfast.base.secret import MASK
 from holdfast.catalog.context import Context, current_context
 from holdfast.catalog.fault import Blame, Fault, occur_as, portable
 from holdfast.catalog.remote import Remote
@@ -181,7 +182,7 @@ def _filled(template: str, details: Mapping[str, Any], *, private: bool = False)
     """
     if "{" not in template:
         return template
-    return _name_shape().sub(lambda found: _shown(details.get(found[1], _UNKNOWN), private), template)
+    return _name_shape().sub(lambda found: _shown(found[1], details.get(found[1], _UNKNOWN), private), template)
 
 
 @cache
@@ -189,7 +190,11 @@ def _name_shape() -> re.Pattern[str]:
     return re.compile(_NAME)  # compiled by the first sentence that has a name in it
 
 
-def _shown(value: Any, private: bool) -> str:
+def _shown(name: str, value: Any, private: bool) -> str:
+    from holdfast.base.redaction import is_secret  # loaded by the first sentence that has a name in it
+
+    if is_secret(name, value):
+        return MASK
     if isinstance(value, Private):
         value = value.value if private else _UNKNOWN
     return _text(value)

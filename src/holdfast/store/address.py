@@ -62,6 +62,7 @@ def read_address(url: str | None = None, *, schema: str | None = None) -> Addres
     """
     url = url or os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_ADDRESS
     if url.startswith(("postgresql://", "postgres://")):
+        _check_credentials(url)
         url, own = _without(url, "schema", "pooled", "call_timeout_s")
         return Address(
             Engine.POSTGRESQL,
@@ -76,10 +77,22 @@ def read_address(url: str | None = None, *, schema: str | None = None) -> Addres
         return Address(Engine.SQLITE, ":memory:")
     if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
         return Address(Engine.SQLITE, url.removeprefix("sqlite:///"))
-    scheme = url.split("://", 1)[0] if "://" in url else redacted_text(url)
+    # What is no address may hold a password in a place that nobody expects.
+    scheme = url.partition(":")[0] if ":" in url else redacted_text(url)
     raise AddressInvalid(
         f"{scheme!r} is no database address; write sqlite:///path/to/file.db or postgresql://user@host/database"
     )
+
+
+def _check_credentials(url: str) -> None:
+    """Refuse what the driver would read as another host, and then say in its error.
+
+    Raises:
+        AddressInvalid: an @ or a / of a user or a password is written as it is.
+    """
+    authority, _, path = url.partition("://")[2].partition("?")[0].partition("/")
+    if authority.count("@") > 1 or "@" in path:
+        raise AddressInvalid("an @ in a user or a password is written %40, a / is written %2F")
 
 
 def _with_parameters(url: str, parameters: list[str]) -> str:
