@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 from holdfast.store import Store
@@ -28,6 +29,6 @@ def test_a_standby_is_shown_and_serves_no_system(tmp_path: Path) -> None:
         with Running(tmp_path, "--no-worker", "--database", url) as served:
             assert served.ask("/health")[0].status == 200
             assert served.ask("/alpha")[0].status == 404
-            code, said, complained = served.end()
+            code, _, complained = served.stop(signal.SIGTERM)
         assert (code, complained) == (0, "")
-        assert "the database takes no writes" in said
+        assert "the database takes no writes" in "".join(served.lines)
