@@ -85,12 +85,9 @@ class RunArtifacts:
             Failure: ARTIFACT_CONFLICT when something else is under its name; GCS_READ_FAILED.
         """
         name = artifact_name(run_id, step_id)
-        try:
-            content = self._read(name)
-        except Failure as failure:
-            if failure.code == NOT_FOUND:
-                return None
-            raise
+        content = self._read(name)
+        if content is None:
+            return None
         document = _decoded(content)
         if document is None or not _is_ours(document, run_id, step_id):
             raise ARTIFACT_CONFLICT(name=name, reason="it is not an artifact of this step")
@@ -104,12 +101,10 @@ class RunArtifacts:
         Raises:
             Failure: INVALID_STEP_INPUTS when it is missing or cannot be used; GCS_READ_FAILED.
         """
-        try:
-            document = _decoded(self._read(self._name(step_id, uri)))
-        except Failure as failure:
-            if failure.code != NOT_FOUND:
-                raise
-            raise INVALID_STEP_INPUTS(step_id=step_id, reason=f"there is nothing at {uri}") from failure
+        content = self._read(self._name(step_id, uri))
+        if content is None:
+            raise INVALID_STEP_INPUTS(step_id=step_id, reason=f"there is nothing at {uri}")
+        document = _decoded(content)
         if document is None:
             raise INVALID_STEP_INPUTS(step_id=step_id, reason=f"{uri} is not a JSON object")
         return document
@@ -125,17 +120,10 @@ class RunArtifacts:
         except Failure as failure:
             if failure.code != ARTIFACT_CONFLICT.code:
                 raise GCS_WRITE_FAILED(name=name, reason=failure.code) from failure
-            if not is_ours(self.chart(name)):
+            found = self._read(name, bytes_max=CHART_BYTES_MAX)
+            if found is None or not is_ours(found):
                 raise
         return self.uri(name)
-
-    def chart(self, name: str) -> bytes:
-        """A chart by its name.
-
-        Raises:
-            Failure: ARTIFACT_NOT_FOUND, GCS_READ_FAILED.
-        """
-        return self._read(name, bytes_max=CHART_BYTES_MAX)
 
     def chart_at(self, step_id: str, uri: str) -> bytes:
         """A chart by its URI.
@@ -143,19 +131,25 @@ class RunArtifacts:
         Raises:
             Failure: INVALID_STEP_INPUTS, GCS_READ_FAILED.
         """
-        try:
-            return self.chart(self._name(step_id, uri))
-        except Failure as failure:
-            if failure.code != NOT_FOUND:
-                raise
-            raise INVALID_STEP_INPUTS(step_id=step_id, reason=f"there is nothing at {uri}") from failure
+        content = self._read(self._name(step_id, uri), bytes_max=CHART_BYTES_MAX)
+        if content is None:
+            raise INVALID_STEP_INPUTS(step_id=step_id, reason=f"there is nothing at {uri}")
+        return content
 
-    def _read(self, name: str, *, bytes_max: int = BYTES_MAX) -> bytes:
+    def _read(self, name: str, *, bytes_max: int = BYTES_MAX) -> bytes | None:
+        """The content, or None where there is nothing: before a step has ended that is as it should be."""
+
+        def look() -> bytes | None:
+            try:
+                return self._artifacts.get(name, bytes_max=bytes_max)
+            except Failure as failure:
+                if failure.code != NOT_FOUND:
+                    raise
+                return None
+
         try:
-            return self._links.reading.call(self._artifacts.get, name, bytes_max=bytes_max)
+            return self._links.reading.call(look)
         except Failure as failure:
-            if failure.code == NOT_FOUND:
-                raise
             raise GCS_READ_FAILED(name=name, reason=failure.code) from failure
 
     def _name(self, step_id: str, uri: str) -> str:

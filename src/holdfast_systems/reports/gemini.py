@@ -54,6 +54,8 @@ class Gemini:
         Raises:
             Failure: RATE_LIMITED, GEMINI_REQUEST_FAILED or LLM_PROFILE_INVALID.
         """
+        if not self._base_url and not self._api_key:
+            raise LLM_PROFILE_INVALID(reason="there is no key for the model: set HOLDFAST_REPORTS_GEMINI_API_KEY")
         if not self._places.acquire(timeout=request.timeout_s):
             raise RATE_LIMITED(reason="all calls that this process may make at once are under way")
         try:

@@ -71,7 +71,7 @@ def build(ground: Ground) -> System:
         parts={"": Pages(api(flows, invocations, ground, threads, signed_in=session.admits), session)},
         handlers=_handlers(settings, Steps(invocations, reaper)),
         standins={STANDIN: GeminiStandIn()} if ground.standins else {},
-        says=[f"{ground.address}/  submit a run and watch it"],
+        says=[f"{ground.address}/  submit a run and watch it", *_missing(settings, own=own)],
         stop=stop,
     )
 
@@ -99,6 +99,13 @@ def _handlers(settings: Settings, steps: Steps) -> Handlers:
     handlers.handle(REAP, retry=retry)(steps.reap)
     handlers.enqueue_by_clock(REAP, every_s=settings.reap_every_s, kind=REAP, queue=UPKEEP_QUEUE)
     return handlers
+
+
+def _missing(settings: Settings, *, own: bool) -> list[str]:
+    """What has to be set before the model can be called."""
+    if own or settings.gemini_url or settings.gemini_api_key:
+        return []
+    return ["No model: set HOLDFAST_REPORTS_GEMINI_API_KEY, or start with --standins"]
 
 
 def _standin_address(address: str) -> str:

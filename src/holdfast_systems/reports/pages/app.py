@@ -21,6 +21,7 @@ ASSETS = {
     "/page.js": "text/javascript; charset=utf-8",
     "/graph.js": "text/javascript; charset=utf-8",
     "/page.css": "text/css; charset=utf-8",
+    "/sample.json": "application/json",
 }
 WRONG = '<p class="wrong" role="alert">That is not the token.</p>'
 
