@@ -187,3 +187,36 @@ def test_a_system_that_does_not_stop_keeps_no_other_from_it(monkeypatch: pytest.
     assert diary == ["a stopped"]
     # Whatever else was being collected at this moment may have been reported, too.
     assert [one for one in reported if "the system b did not stop" in (one.err_msg or "")]
+
+
+COMMANDS = '''"""Greetings: say hello.
+
+More that is not shown in a list.
+"""
+
+
+def hello(name: str) -> None:
+    """Say hello."""
+    print(f"hello {name}")
+
+
+COMMANDS = {"hello": (hello, (("holdfast alpha hello ann", "says hello"),))}
+'''
+
+
+def test_a_system_brings_commands_of_its_own_which_are_loaded_when_they_are_asked_for(make: Make) -> None:
+    make("alpha", main="", commands=COMMANDS)
+    make("beta", main="", commands="raise RuntimeError('it runs')")
+    make("gamma", main="")
+    assert systems.contributing() == ["alpha", "beta"]
+    # Reading the line for the list runs nothing.
+    assert [systems.says_of_commands(name) for name in ("alpha", "beta")] == ["Greetings: say hello.", "beta"]
+    assert list(systems.commands("alpha")) == ["hello"]
+    with pytest.raises(Failure, match="SYSTEM_BROKEN"):
+        systems.commands("beta")
+
+
+def test_a_module_of_commands_without_commands_is_named(make: Make) -> None:
+    make("alpha", main="", commands="")
+    with pytest.raises(Failure, match="SYSTEM_BROKEN"):
+        systems.commands("alpha")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli import alerts, breakers, catalog, dead, jobs, migrate, queues, serve, worker, workers
+from holdfast.cli import alerts, breakers, catalog, dead, jobs, migrate, queues, serve, systems, worker, workers
 from holdfast.cli.exit_codes import ExitCode
 from holdfast.cli.output import refuse, want_json
 
@@ -44,6 +44,7 @@ application = typer.Typer(
 
 def run(words: Sequence[str]) -> None:
     """Run the command with these words; with --json among them, what Typer itself refuses is JSON too."""
+    _add_commands_of_systems(words)
     if JSON_OPTION not in words:
         application(words, prog_name=PROGRAM)
         return
@@ -74,11 +75,23 @@ def holdfast(
     """Failure handling for Python services: declare what can go wrong once, derive the rest."""
 
 
-def _group(name: str, says: str, commands: dict[str, tuple[Callable[..., Any], Examples]]) -> None:
+def _group(name: str, says: str, commands: Mapping[str, tuple[Callable[..., Any], Examples]]) -> None:
     group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", context_settings=HELP_NAMES, help=says)
     for verb, (function, examples) in commands.items():
         group.command(verb, epilog=_epilog(examples))(function)
     application.add_typer(group, name=name)
+
+
+def _add_commands_of_systems(words: Sequence[str]) -> None:
+    """Add the groups that systems bring along. Only the one that is asked for is loaded."""
+    wanted = words[0] if words else ""
+    if wanted in {command.name for command in application.registered_groups}:
+        return
+    if wanted and not wanted.startswith("-") and wanted not in systems.contributing():
+        return
+    for name in systems.contributing():
+        loaded = systems.commands(name) if name == wanted else {}
+        _group(name, systems.says_of_commands(name), loaded)
 
 
 application.command(epilog=_epilog(serve.EXAMPLES))(serve.serve)

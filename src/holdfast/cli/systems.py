@@ -6,11 +6,12 @@ The core names none of them. Looking for them runs no code of theirs; one that c
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.catalog import Catalog, Failure
 from holdfast.cli.system_faults import SYSTEM_BROKEN, SYSTEM_UNKNOWN
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.http.system import Ground, System
 
 PACKAGE = "holdfast_systems"
-MAIN, FAULTS = "main", "faults"
+MAIN, FAULTS, COMMANDS = "main", "faults", "commands"
 
 
 def known() -> list[str]:
@@ -86,6 +87,32 @@ def catalogs(name: str) -> list[Catalog]:
     return list({id(catalog): catalog for catalog in declared}.values())
 
 
+def contributing() -> list[str]:
+    """The systems that bring commands of their own: `holdfast NAME …`."""
+    return [name for name in known() if _commands_file(name) is not None]
+
+
+def says_of_commands(name: str) -> str:
+    """What the commands of a system are for: the first line of their module, read without running it."""
+    import ast
+
+    file = _commands_file(name)
+    said = ast.get_docstring(ast.parse(file.read_text("utf-8"))) if file is not None else None
+    return said.splitlines()[0] if said else name
+
+
+def commands(name: str) -> Mapping[str, Any]:
+    """The commands of a system: its module `commands` has them as `COMMANDS`, with their examples.
+
+    Raises:
+        Failure: SYSTEM_BROKEN, with what it raised and where.
+    """
+    found = getattr(_loaded(name, COMMANDS), "COMMANDS", None)
+    if not isinstance(found, Mapping):
+        raise SYSTEM_BROKEN(name=name, problem=f"{PACKAGE}.{name}.{COMMANDS} has no mapping `COMMANDS`")
+    return found
+
+
 def told(error: Exception) -> str:
     """An exception of somebody else's code in one line, with the place that raised it."""
     place = ""
@@ -113,6 +140,14 @@ def _loaded(name: str, part: str) -> ModuleType:
         raise SYSTEM_BROKEN(name=name, problem=told(missing)) from None
     except Exception as error:  # noqa: BLE001 - this runs the system's code, which may raise anything
         raise SYSTEM_BROKEN(name=name, problem=told(error)) from None
+
+
+def _commands_file(name: str) -> Path | None:
+    for folder in import_module(PACKAGE).__path__:
+        file = Path(folder) / name / f"{COMMANDS}.py"
+        if file.is_file():
+            return file
+    return None
 
 
 def _has_main(finder: object, name: str) -> bool:

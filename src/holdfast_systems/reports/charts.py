@@ -8,15 +8,16 @@ from io import BytesIO
 from pathlib import Path
 from statistics import fmean
 from threading import Lock
+from typing import Any
 
 from holdfast_systems.reports.ohlcv import Candle
 
-INCHES = (11.0, 5.6)
-DOTS_PER_INCH = 110
+INCHES = (8.2, 4.6)
+DOTS_PER_INCH = 140
 CANDLES_SHOWN_MAX = 240
 """More candles than that cannot be told apart; the newest are drawn."""
-TICKS_MAX = 8
-MARGINS = (0.09, 0.09, 0.985, 0.92)
+TICKS_MAX = 6
+MARGINS = (0.1, 0.1, 0.985, 0.91)
 """Left, bottom, right, top, as shares of the picture."""
 POINTS_PER_INCH = 72
 BAR_SHARE = 0.62
@@ -58,6 +59,7 @@ def draw_volume(candles: Sequence[Candle], title: str, *, source: str) -> bytes:
         volumes = [one.volume for one in shown]
         axes.vlines(range(len(shown)), [0.0] * len(shown), volumes, colors=colours, linewidth=_bar_points(shown))
         axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(_short_numbers())
         axes.set_ylabel("volume")
         return _png(figure, axes, shown, source)
 
@@ -72,7 +74,7 @@ def keep_caches_in(folder: Path) -> None:
     os.environ.setdefault("MPLCONFIGDIR", str(folder / "matplotlib"))
 
 
-def _figure(title: str):  # type: ignore[no-untyped-def]  # types of a library that is loaded late
+def _figure(title: str) -> tuple[Any, Any]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -90,13 +92,19 @@ def _figure(title: str):  # type: ignore[no-untyped-def]  # types of a library t
     return figure, axes
 
 
+def _short_numbers() -> Any:
+    from matplotlib.ticker import EngFormatter
+
+    return EngFormatter(sep="")
+
+
 def _bar_points(shown: Sequence[Candle]) -> float:
     """The width of a bar."""
     width = INCHES[0] * (MARGINS[2] - MARGINS[0]) * POINTS_PER_INCH
     return min(24.0, BAR_SHARE * width / (len(shown) + 1))
 
 
-def _png(figure, axes, shown: Sequence[Candle], source: str) -> bytes:  # type: ignore[no-untyped-def]  # as above
+def _png(figure: Any, axes: Any, shown: Sequence[Candle], source: str) -> bytes:
     step = max(1, len(shown) // TICKS_MAX)
     places = list(range(0, len(shown), step))
     axes.set_xticks(places, [shown[place].time[:16].replace("T", "\n").replace("\n00:00", "") for place in places])

@@ -94,6 +94,7 @@ def report_page(title: str, report: Mapping[str, Any], charts: Sequence[tuple[st
     head = element(
         "head",
         Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup('<link rel="icon" href="data:,">'),
         element("title", title),
         Markup(f"<style>{style()}</style>"),
     )
@@ -136,7 +137,7 @@ def _plain(value: object) -> str:
         return ", ".join(f"{name}: {_plain(inner)}" for name, inner in value.items())
     if isinstance(value, list):
         return ", ".join(_plain(inner) for inner in value)
-    return f"{value:,.4g}" if isinstance(value, float) and abs(value) < 1e6 else str(value)
+    return f"{value:,.4f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def _origin(report: Mapping[str, Any]) -> str:

@@ -138,7 +138,7 @@ function openReport(id, wanted) {
   opened = id;
   const address = `v1/flow-runs/${encodeURIComponent(shown)}/steps/${encodeURIComponent(id)}/report.html`;
   at("report").hidden = false;
-  at("report-title").textContent = `Report of ${id}`;
+  at("report-title").textContent = `Report · ${id}`;
   at("report-link").href = address;
   at("report-frame").src = address;
   if (wanted) at("report").scrollIntoView({ behavior: "smooth" });
