@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import dropwhile
 from types import CodeType, FrameType, TracebackType
@@ -60,6 +60,19 @@ class Raised:
     link: str = ""
     """How it belongs to the one before it in the list: its `cause`, its `context`, or a member of its `group`."""
 
+    def document(self) -> dict[str, object]:
+        """As JSON says it."""
+        return {
+            "type": self.type,
+            "message": self.message,
+            "frames": [
+                {"file": one.file, "line": one.line, "function": one.function, "source": one.source, "own": one.own}
+                for one in self.frames
+            ],
+            "left_out": self.left_out,
+            "link": self.link,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Traceback:
@@ -74,7 +87,7 @@ class Traceback:
     def stored(self) -> str:
         """As the journal keeps it: JSON text of at most `limits().traceback_bytes_max` bytes."""
         kept = list(self.chain)
-        while len(text := encode([asdict(one) for one in kept])) * 4 > limits().traceback_bytes_max:
+        while len(text := encode([one.document() for one in kept])) * 4 > limits().traceback_bytes_max:
             if len(text.encode()) <= limits().traceback_bytes_max:
                 break
             if not _shortened(kept):

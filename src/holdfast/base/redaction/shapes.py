@@ -21,8 +21,9 @@ def masked_addresses(text: str) -> str:
 
 def masked_shapes(text: str) -> str:
     """The text with a mask for each private key, token and card number."""
-    for pattern, mask in _shapes():
-        text = pattern.sub(mask, text)
+    for marks, pattern, mask in _shapes():
+        if any(mark in text for mark in marks):
+            text = pattern.sub(mask, text)
     text = _scheme().sub(_credentials, text)
     return _card().sub(_card_number, text)
 
@@ -77,8 +78,8 @@ def _card() -> re.Pattern[str]:
 
 
 @cache
-def _shapes() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Compiled by the first text; no pattern has two ways to match the same characters."""
+def _shapes() -> tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]:
+    """What a text must hold, the pattern and its mask; no pattern has two ways to match the same characters."""
     begin, label = r"(?<![A-Za-z0-9_])", r"[A-Z0-9 ]{0,40}"
     prefixed = "|".join((
         r"whs(?:ec|k|pk)_", r"(?:sk|rk|pk)_(?:live|test)_", r"gh[pousr]_", r"github_pat_", r"xox[abeoprs]-", r"xapp-",
@@ -89,12 +90,24 @@ def _shapes() -> tuple[tuple[re.Pattern[str], str], ...]:
         r"sk-(?:proj-|ant-|or-|svcacct-|admin-)?(?=[A-Za-z_\-]{0,40}\d)",
     ))  # fmt: skip
     return (
-        (re.compile(rf"(?s)-----BEGIN {label}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END {label}-----|\Z)"), MASK),
-        (re.compile(rf"{begin}({prefixed})[A-Za-z0-9._+/=\-]{{8,}}"), rf"\1{MASK}"),
-        (re.compile(rf"{begin}(A[KS]IA|AGPA|AROA|AIDA)[0-9A-Z]{{16}}(?![0-9A-Za-z])"), rf"\1{MASK}"),
-        (re.compile(r"(?<![\w\-])eyJ[A-Za-z0-9_\-]{8,}+(?:\.[A-Za-z0-9_\-]*+){1,4}"), MASK),
-        (re.compile(r"(?i)(hooks\.slack\.com/(?:services|workflows|triggers)/)[\w/\-]+"), rf"\1{MASK}"),
-        (re.compile(r"(?i)(discord(?:app)?\.com/api/webhooks/\d+/)[\w\-]+"), rf"\1{MASK}"),
-        (re.compile(r"(?<![\w:])\d{8,10}:[A-Za-z0-9_\-]{35}(?![\w\-])"), MASK),
-        (re.compile(r"(?<!\S)((?:-u|--user)[ =]+[\"']?[^\s:\"']{1,80}:)[^\s\"']+"), rf"\1{MASK}"),
+        (
+            ("-----BEGIN",),
+            re.compile(rf"(?s)-----BEGIN {label}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END {label}-----|\Z)"),
+            MASK,
+        ),
+        (
+            ("_", "-", ".", "AIza", "ATATT3x", "dapi", "EAAC"),
+            re.compile(rf"{begin}({prefixed})[A-Za-z0-9._+/=\-]{{8,}}"),
+            rf"\1{MASK}",
+        ),
+        (
+            ("KIA", "SIA", "AGPA", "AROA", "AIDA"),
+            re.compile(rf"{begin}(A[KS]IA|AGPA|AROA|AIDA)[0-9A-Z]{{16}}(?![0-9A-Za-z])"),
+            rf"\1{MASK}",
+        ),
+        (("eyJ",), re.compile(r"(?<![\w\-])eyJ[A-Za-z0-9_\-]{8,}+(?:\.[A-Za-z0-9_\-]*+){1,4}"), MASK),
+        (("/",), re.compile(r"(?i)(hooks\.slack\.com/(?:services|workflows|triggers)/)[\w/\-]+"), rf"\1{MASK}"),
+        (("/",), re.compile(r"(?i)(discord(?:app)?\.com/api/webhooks/\d+/)[\w\-]+"), rf"\1{MASK}"),
+        ((":",), re.compile(r"(?<![\w:])\d{8,10}:[A-Za-z0-9_\-]{35}(?![\w\-])"), MASK),
+        (("-u",), re.compile(r"(?<!\S)((?:-u|--user)[ =]+[\"']?[^\s:\"']{1,80}:)[^\s\"']+"), rf"\1{MASK}"),
     )

@@ -40,10 +40,12 @@ def redacted_text(text: str | None, chars_max: int = TEXT_CHARS_MAX) -> str:
         # The last word may be half a secret.
         text = text[:READ_CHARS_MAX].rsplit(None, 1)[0] + CUT
     text = masked_addresses(text)
-    for pattern in _fields():
-        text = _masked_fields(text, pattern)
-    for pattern in _enclosed():
-        text = pattern.sub(_between, text)
+    for marks, pattern in _fields():
+        if any(mark in text for mark in marks):
+            text = _masked_fields(text, pattern)
+    for mark, pattern in _enclosed():
+        if mark in text:
+            text = pattern.sub(_between, text)
     text = printable(masked_shapes(text))
     return text if len(text) <= chars_max else text[: chars_max - 1] + CUT
 
@@ -53,7 +55,7 @@ def _masked_fields(text: str, pattern: re.Pattern[str]) -> str:
     told: list[str] = []
     done = at = 0
     while found := pattern.search(text, at):
-        value = _value(text, found) if is_secret(found["name"]) or found["name"].lower() == "key" else None
+        value = _value(text, found) if is_secret(found["name"]) or _is_key(found["name"]) else None
         if value is None:
             at = found.end("name")
             continue
@@ -78,13 +80,18 @@ def _hides(found: re.Match[str], value: str, *, quoted: bool) -> bool:
     name, separator = found["name"], found["separator"]
     if _HARMLESS.match(value):
         return False
-    if name.lower() == "key":
+    if _is_key(name):
         return _RANDOM.match(value) is not None
     if not quoted and separator.endswith(" ") and value.lower() in _PROSE:
         return False
     if not quoted and separator in _VERBS and value.rstrip(".!?").isalpha() and value.islower():
         return False
     return is_secret(name, int(value) if _COUNT.match(value) else value)
+
+
+def _is_key(name: str) -> bool:
+    """Whether it is called a key and nothing else: only what looks like one is masked then."""
+    return name[-3:].lower() == "key" and (len(name) == len("key") or name[-4] == " ") and not is_secret(name)
 
 
 def _between(found: re.Match[str]) -> str:
@@ -95,24 +102,21 @@ def _between(found: re.Match[str]) -> str:
 
 
 @cache
-def _fields() -> tuple[re.Pattern[str], ...]:
-    """What comes before a value; compiled by the first text."""
+def _fields() -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
+    """What comes before a value, and what a text must hold for that; compiled by the first text."""
     begin = r"(?<![\w.\-])"
     name = r"[\w.\-]++"
-    # Names that people write as two words.
-    spaced = (
-        r"(?i:api|access|secret|private|signing|encryption|client|auth|refresh|bearer|session|card|account|connection"
-        r"|security|verification|pin|csrf|id|license|master|one-time|recovery|backup)"
-        r"[ ](?i:keys?|tokens?|secret|id|number|string|codes?|password|phrase)"
-    )
+    # People write some names as two words: `API key`, `card number`.
+    words = rf"{name}(?:[ ](?i:keys?|tokens?|secret|id|number|string|codes?|password|phrase))?"
+    said = r"(?i:password|passphrase|secret)"
     close = r"(?P<close>(?:\\{0,4}[\"']|%22|%27)?(?:\]|%5[Dd])?)"
     annotated = r":[ ]?[\w.]{1,40}(?:\[[\w., ]{1,40}\])?(?: \| None)?[ ]?="
     separator = rf"(?P<separator>[ \t]{{0,4}}(?:{annotated}|=>|:=|->|==|=|:|%3[AaDd])[ \t]{{0,4}})"
     return (
-        re.compile(rf"{begin}(?P<name>{spaced}|{name}){close}{separator}"),
-        re.compile(rf"{begin}(?P<name>--{name})(?P<close>)(?P<separator>[ \t]{{1,4}})(?=[^\s\-])"),
-        re.compile(rf"{begin}(?P<name>{spaced}|{name})(?P<close>)(?P<separator>{'|'.join(_VERBS)})"),
-        re.compile(r"(?i)(?<!\w)(?P<name>(?:password|passphrase|secret))(?P<close>)(?P<separator>[ \t]{1,4})(?=['\"])"),
+        (("=", ":", "->", "%3"), re.compile(rf"{begin}(?P<name>{words}){close}{separator}")),
+        (("--",), re.compile(rf"{begin}(?P<name>--{name})(?P<close>)(?P<separator>[ \t]{{1,4}})(?=[^\s\-])")),
+        (_VERBS, re.compile(rf"{begin}(?P<name>{words})(?P<close>)(?P<separator>{'|'.join(_VERBS)})")),
+        (("'", '"'), re.compile(rf"{begin}(?P<name>{said})(?P<close>)(?P<separator>[ \t]{{1,4}})(?=['\"])")),
     )
 
 
@@ -140,14 +144,21 @@ def _values() -> tuple[re.Pattern[str], ...]:
 
 
 @cache
-def _enclosed() -> tuple[re.Pattern[str], ...]:
-    """Names and values that no separator stands between."""
+def _enclosed() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Names and values that no separator stands between, and what a text must hold for that."""
     return tuple(
-        re.compile(form)
-        for form in (
-            r"(?P<before><(?:\w{1,40}:)?(?P<name>[\w.\-]{1,80})(?:\s[^<>]{0,200})?>)(?P<value>[^<]*+)",
-            r"(?P<before>[bB]?([\"'])(?P<name>[\w\-]{1,80})\2\s{0,4},\s{0,4}[bB]?([\"']))(?P<value>[^\"'\r\n]*+)",
-            r"(?P<before>name=\"?(?P<name>[\w.\[\]\-]{1,80})\"?(?:\r?\n[^\r\n]{1,200}){0,3}\r?\n\r?\n)(?P<value>[^\r\n]*+)",
-            r"(?i)(?P<before>(?P<name>identified)[ \t]{1,4}by[ \t]{1,4}['\"])(?P<value>[^'\"\r\n]*+)",
+        (mark, re.compile(form))
+        for mark, form in (
+            ("<", r"(?P<before><(?:\w{1,40}:)?(?P<name>[\w.\-]{1,80})(?:\s[^<>]{0,200})?>)(?P<value>[^<]*+)"),
+            (
+                ",",
+                r"(?P<before>[bB]?([\"'])(?P<name>[\w\-]{1,80})\2\s{0,4},\s{0,4}[bB]?([\"']))(?P<value>[^\"'\r\n]*+)",
+            ),
+            (
+                "name=",
+                r"(?P<before>name=\"?(?P<name>[\w.\[\]\-]{1,80})\"?(?:\r?\n[^\r\n]{1,200}){0,3}\r?\n\r?\n)"
+                r"(?P<value>[^\r\n]*+)",
+            ),
+            ("'", r"(?i)(?P<before>(?P<name>identified)[ \t]{1,4}by[ \t]{1,4}')(?P<value>[^'\r\n]*+)"),
         )
     )
