@@ -15,19 +15,19 @@ from typing import Any
 
 from holdfast.artifact import Artifacts
 from holdfast.base import Json, bus, decode, encode
-from holdfast.policy import Retry
+from holdfast.policy import Backoff, Extra, Retry
 from holdfast.store import Store, Tx
 from holdfast.worker import Job, Jobs
 from holdfast_systems.records import companies
-from holdfast_systems.records.faults import BACKOFF, DUPLICATE_RECORD
+from holdfast_systems.records.faults import DUPLICATE_RECORD
 from holdfast_systems.records.import_rows import Bad, Format, Good, Row, rows
 from holdfast_systems.records.model import Kind
 from holdfast_systems.records.tables import Numbers
 
 QUEUE = "records.import"
 KIND = "records.import"
-# A worker that dies must not bury an import: it goes on where it stood.
-RETRY = Retry(attempts=100, backoff=BACKOFF)
+# A worker that dies must not bury an import, nor make it wait: it goes on where it stood, however often that happens.
+RETRY = Retry(attempts=100, backoff=Backoff.exponential(0.5, cap_s=5.0, jitter=Extra(0.1)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
