@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from urllib.parse import urlsplit
 
 from holdfast.artifact import Artifacts
 from holdfast.catalog import Dialect
@@ -26,6 +26,7 @@ from holdfast_systems.records.imports import Importer
 from holdfast_systems.records.maintenance import Maintenance
 from holdfast_systems.records.openapi import Describing
 from holdfast_systems.records.outside import Outside
+from holdfast_systems.records.page_routes import page_routes
 from holdfast_systems.records.quotas import Quotas
 from holdfast_systems.records.service import Service
 from holdfast_systems.records.session import Session
@@ -95,6 +96,8 @@ def build(ground: Ground) -> System:
     ]
     admin = admin_routes(service, callers, quotas, maintenance, say)
 
+    page = page_routes(doors.session, root=urlsplit(ground.address).path.rstrip("/"))
+
     def stop() -> None:
         workers.close()
         outside.close()
@@ -104,11 +107,14 @@ def build(ground: Ground) -> System:
         name=NAME,
         title="Companies, people and slots",
         catalogs=[RECORDS],
-        parts={"": application(service, doors, catalog, routes=routes, admin=admin, page=APIRouter())},
+        parts={"": application(service, doors, catalog, routes=routes, admin=admin, page=page)},
         handlers=handlers,
         standins=standins() if ground.standins else {},
         checks={link.name: link_check(link) for link in (outside.first.link, outside.second.link)},
         start=lambda: outside.declare(store),
-        says=[f"{ground.address}/openapi.json  what the records API takes and answers"],
+        says=[
+            f"{ground.address}/  companies, slots, imports and keys",
+            f"{ground.address}/openapi.json  what the records API takes and answers",
+        ],
         stop=stop,
     )
