@@ -18,6 +18,8 @@ from typing import Any
 
 from holdfast.analysis import breaker_states, decision_order, schedule
 from holdfast.catalog import CORE
+from holdfast.cli.command import every_command
+from holdfast.cli.exit_codes import ExitCode
 from holdfast.guard import Link, LinkEvent, LinkVerb
 from holdfast.lifecycle import JOB, Stop, mermaid
 from holdfast.policy import Backoff, Breaker, Budget, Concurrency, Decorrelated, RateLimit, Retry, Spread
@@ -72,7 +74,24 @@ def faults() -> str:
     return table(("code", "status", "retried", "who has to act", "what the person reads"), rows)
 
 
+def exit_codes() -> str:
+    said = dict(_field_docstrings(ExitCode))
+    return table(("code", "meaning"), [(str(member.value), said[member.name]) for member in ExitCode])
+
+
+def commands() -> str:
+    """Every command with its first sentence and its examples."""
+    lines = []
+    for name, command, examples in sorted(every_command()):
+        sentence = " ".join((inspect.getdoc(command) or "").partition("\n\n")[0].split())
+        shown = "\n".join(f"$ {words}    # {what}" for words, what in examples)
+        lines.append(f"### `holdfast {name}`\n\n{sentence}\n\n{fenced('console', shown)}")
+    return "\n\n".join(lines)
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "exit-codes": exit_codes,
+    "commands": commands,
     "job-states": lambda: fenced("mermaid", mermaid(JOB)),
     "defaults-new-job": lambda: defaults(NewJob),
     "defaults-queue": lambda: defaults(QueueSettings),

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
-import typer
-
 from holdfast.base.formatting import plural
 from holdfast.cli.actor import os_actor
-from holdfast.cli.exit_codes import ExitCode
-from holdfast.cli.output import note, refuse, say, say_json
+from holdfast.cli.asking import agree
+from holdfast.cli.output import note, say, say_json
 from holdfast.operate import bulk
 from holdfast.operate.bulk import Ended, Verb, Work
 from holdfast.operate.dead_groups import count_blocked
@@ -61,18 +57,10 @@ def run_work(store: Store, work: Work, *, as_json: bool) -> None:
 def _ask(store: Store, verb: Verb, wanted: DeadFilter, count: int) -> None:
     """Raises typer.Exit when the answer is no, or nobody is there to answer."""
     letters = plural(count, "dead letter")
-    if not sys.stdin.isatty():
-        raise refuse(f"this would {verb} {letters}; give --yes, since nobody is here to be asked")
     lost = store.atomic(lambda tx: count_blocked(tx, wanted), write=False) if verb is Verb.REVIVE else 0
     if lost:
         note(f"Of these, {lost:,} will be left as they are: their endpoint is disabled or removed.")
-    try:
-        agreed = typer.confirm(f"{verb.capitalize()} {letters}?", err=True)
-    except typer.Abort:
-        agreed = False
-    if not agreed:
-        note("Nothing was done.")
-        raise typer.Exit(ExitCode.REFUSED)
+    agree(f"{verb.capitalize()} {letters}?", f"{verb} {letters}")
 
 
 def _tell(verb: Verb, ended: Ended, *, as_json: bool, action_id: str | None = None) -> None:

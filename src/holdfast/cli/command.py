@@ -8,7 +8,25 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli import alerts, breakers, catalog, dead, jobs, migrate, queues, serve, systems, worker, workers
+from holdfast.cli import (
+    alerts,
+    audit,
+    breakers,
+    catalog,
+    dead,
+    deliveries,
+    endpoints,
+    jobs,
+    keys,
+    migrate,
+    prune,
+    queues,
+    schedules,
+    serve,
+    systems,
+    worker,
+    workers,
+)
 from holdfast.cli.exit_codes import ExitCode
 from holdfast.cli.output import refuse, want_json
 
@@ -75,10 +93,24 @@ def holdfast(
     """Failure handling for Python services: declare what can go wrong once, derive the rest."""
 
 
+_commands: list[tuple[str, Callable[..., Any], Examples]] = []
+
+
+def every_command() -> list[tuple[str, Callable[..., Any], Examples]]:
+    """Every command by its words, with the function that runs it and its examples; for the reference."""
+    return list(_commands)
+
+
+def _command(name: str, function: Callable[..., Any], examples: Examples) -> None:
+    application.command(name, epilog=_epilog(examples))(function)
+    _commands.append((name, function, examples))
+
+
 def _group(name: str, says: str, commands: Mapping[str, tuple[Callable[..., Any], Examples]]) -> None:
     group = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", context_settings=HELP_NAMES, help=says)
     for verb, (function, examples) in commands.items():
         group.command(verb, epilog=_epilog(examples))(function)
+        _commands.append((f"{name} {verb}", function, examples))
     application.add_typer(group, name=name)
 
 
@@ -94,10 +126,12 @@ def _add_commands_of_systems(words: Sequence[str]) -> None:
         _group(name, systems.says_of_commands(name), loaded)
 
 
-application.command(epilog=_epilog(serve.EXAMPLES))(serve.serve)
-application.command(epilog=_epilog(worker.EXAMPLES))(worker.worker)
-application.command(epilog=_epilog(workers.EXAMPLES))(workers.workers)
-application.command(epilog=_epilog(migrate.EXAMPLES))(migrate.migrate)
+_command("serve", serve.serve, serve.EXAMPLES)
+_command("worker", worker.worker, worker.EXAMPLES)
+_command("workers", workers.workers, workers.EXAMPLES)
+_command("migrate", migrate.migrate, migrate.EXAMPLES)
+_command("audit", audit.audit, audit.EXAMPLES)
+_command("prune", prune.prune, prune.EXAMPLES)
 _group(
     "jobs",
     "Jobs: list, show, enqueue, cancel, revive, discard.",
@@ -141,6 +175,40 @@ _group(
         "trip": (breakers.trip, breakers.EXAMPLES["trip"]),
         "recover": (breakers.recover, breakers.EXAMPLES["recover"]),
     },
+)
+_group(
+    "endpoints",
+    "Webhook endpoints: how they stand; enable, disable, remove.",
+    {
+        "list": (endpoints.list_endpoints, endpoints.EXAMPLES["list"]),
+        "show": (endpoints.show, endpoints.EXAMPLES["show"]),
+        "enable": (endpoints.enable, endpoints.EXAMPLES["enable"]),
+        "disable": (endpoints.disable, endpoints.EXAMPLES["disable"]),
+        "remove": (endpoints.remove, endpoints.EXAMPLES["remove"]),
+    },
+)
+_group(
+    "deliveries",
+    "Webhook deliveries: events and who got them; replay what was given up.",
+    {
+        "list": (deliveries.list_them, deliveries.EXAMPLES["list"]),
+        "show": (deliveries.show, deliveries.EXAMPLES["show"]),
+        "replay": (deliveries.replay, deliveries.EXAMPLES["replay"]),
+    },
+)
+_group(
+    "keys",
+    "API keys: create, list, revoke.",
+    {
+        "create": (keys.create, keys.EXAMPLES["create"]),
+        "list": (keys.list_keys, keys.EXAMPLES["list"]),
+        "revoke": (keys.revoke, keys.EXAMPLES["revoke"]),
+    },
+)
+_group(
+    "schedules",
+    "Periodic jobs: when they fired last, and when they are due.",
+    {"list": (schedules.list_them, schedules.EXAMPLES["list"])},
 )
 _group(
     "alerts",

@@ -101,8 +101,7 @@ class Periodic:
 
     def list(self) -> Sequence[dict[str, Any]]:
         """Every entry of every process, with its next and its last firing, and when one has last vouched for it."""
-        count = limits().page_rows_max
-        return self.store.atomic(lambda tx: tx.records("periodic.list", count=count), write=False)
+        return self.store.atomic(list_schedules, write=False)
 
     def _save(self, *, starting: bool) -> None:
         self.store.atomic(lambda tx: self._write(tx, starting=starting), repeatable=True)
@@ -148,6 +147,11 @@ class Periodic:
             return True
 
         return self.store.atomic(phase, repeatable=True)
+
+
+def list_schedules(tx: Tx) -> Sequence[dict[str, Any]]:
+    """Every periodic job of every process, with its next and its last firing, and when one has last vouched for it."""
+    return tx.records("periodic.list", count=limits().page_rows_max)
 
 
 def _schedule(schedule: str | None, every_s: float | None) -> Schedule:
