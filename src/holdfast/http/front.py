@@ -56,6 +56,11 @@ class Front:
         for mount in mounts:
             self._lives.setdefault(id(mount.app), Life(mount.name or mount.path or "/", mount.app))
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where something is mounted."""
+        return tuple(self._mounts)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return await self._live(receive, send)

@@ -1,0 +1,36 @@
+"""Who may ask for what here: operators for everything, but the webhook, whose signature is asked for."""
+
+from __future__ import annotations
+
+from holdfast.http.route_access import RouteAccess
+
+PLATFORM = (
+    "GET /openapi.json",
+    "POST /v1/events",
+    "GET /v1/events/{event_id}",
+    "GET /v1/dead-letters",
+    "POST /v1/dead-letters/reprocess",
+    "POST /v1/dead-letters/discard",
+    "GET /v1/alerts",
+    "POST /v1/endpoints",
+    "GET /v1/endpoints",
+    "GET /v1/endpoints/{endpoint_id}",
+    "PATCH /v1/endpoints/{endpoint_id}",
+    "DELETE /v1/endpoints/{endpoint_id}",
+    "POST /v1/endpoints/{endpoint_id}/enable",
+    "POST /v1/endpoints/{endpoint_id}/rotate-secret",
+)
+ENGINE = (
+    "GET /openapi.json",
+    "GET /v1/platforms",
+    "GET /v1/platforms/{platform}/users",
+    "GET /v1/platforms/{platform}/users/{user_id}",
+    "GET /v1/platforms/{platform}/contributions/{contribution_id}",
+    "GET /v1/platforms/{platform}/events/{event_id}",
+)
+ROUTES = (
+    *(RouteAccess(route, part="platform") for route in PLATFORM),
+    *(RouteAccess(route, part="engine") for route in ENGINE),
+    # A platform that is not there is told before a signature that is wrong.
+    RouteAccess("POST /v1/platforms/{platform}/webhook", nobody=404, wrong_token=404, part="engine"),
+)

@@ -1,0 +1,187 @@
+"""Every route that is mounted × {nobody, a wrong token, another tenant, a lower scope}: a table, and what really comes.
+
+A route without a rule fails here. A system declares its rules in `access.py`, and where there are tenants or scopes,
+makes what they need in `tests/access_scene.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from holdfast.base import Secret
+from holdfast.cli.assembly import Premises, built
+from holdfast.cli.serve_layout import CONSOLE, METRICS, RESERVED, catalogs_of, laid_out
+from holdfast.cli.systems import chosen
+from holdfast.console import console
+from holdfast.http.front import Front
+from holdfast.http.operator import OperatorOnly
+from holdfast.http.route_access import RouteAccess, routes_of
+from holdfast.http.system import System
+from holdfast.http.wrong_tokens import WRONG_TOKENS
+from holdfast.store import Store
+from holdfast.watch import metrics_app
+
+TOKEN = "the token of the operator"
+ADDRESS = "http://127.0.0.1:9"
+OPERATOR = {"Authorization": f"Bearer {TOKEN}"}
+WRONG = {"Authorization": "Bearer a token of nobody"}
+LET_IN = (401, 403)
+SYSTEMS = chosen([])
+MISSING_ID = "0" * 36
+STREAMS = frozenset({"GET /api/events"})
+"""What never ends; that it begins is tested where it belongs."""
+
+
+def rules_of(name: str) -> tuple[RouteAccess, ...]:
+    module = f"holdfast_systems.{name}.access"
+    return tuple(import_module(module).ROUTES) if find_spec(module) else ()
+
+
+RULES = [(name, rule) for name in SYSTEMS for rule in rules_of(name)]
+
+
+class Mounted:
+    """Everything that `holdfast serve` mounts, asked without a network by a client that is elsewhere."""
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        token = Secret(TOKEN)
+        premises = Premises(store=store, data=folder, token=token, address=ADDRESS, standins=True, alone=False)
+        self.systems: list[System] = built(SYSTEMS, premises)
+        self.page = console(store, token, catalogs_of(self.systems), address=ADDRESS + CONSOLE)
+        own = {CONSOLE: self.page.app, METRICS: OperatorOnly(metrics_app(store), token)}
+        self.front: Front = laid_out(store, self.systems, alone=False, standins=True, own=own).front
+        self.scenes: dict[str, dict[str, Any]] = {}
+
+    def run(self, work: Callable[[httpx.AsyncClient], Awaitable[Any]]) -> Any:
+        async def within() -> Any:
+            transport = httpx.ASGITransport(self.front, client=("192.0.2.7", 5_000))
+            async with httpx.AsyncClient(transport=transport, base_url=ADDRESS) as client:
+                return await work(client)
+
+        WRONG_TOKENS.forget()
+        return asyncio.run(within())
+
+    def ask(self, method: str, path: str, headers: dict[str, str] | None = None, body: Any = None) -> httpx.Response:
+        given = {"json": {} if body is None else body} if method in {"POST", "PUT", "PATCH"} else {}
+        reply: httpx.Response = self.run(lambda client: client.request(method, path, headers=headers, **given))
+        return reply
+
+    def scene(self, name: str) -> dict[str, Any]:
+        if name not in self.scenes:
+            module = f"holdfast_systems.{name}.tests.access_scene"
+            made = self.run(lambda client: import_module(module).scene(client, OPERATOR)) if find_spec(module) else {}
+            self.scenes[name] = made
+        return self.scenes[name]
+
+    def asked(self, name: str, rule: RouteAccess, headers: dict[str, str]) -> int:
+        """The status that a route of a system answers with."""
+        scene = self.scene(name)
+        params = scene.get("params", {})
+        path = re.sub(r"\{(\w+)[^}]*\}", lambda found: str(params.get(found[1], MISSING_ID)), rule.path)
+        place = f"/{name}/{rule.part}" if rule.part else f"/{name}"
+        return self.ask(rule.method, place + path, headers, scene.get("bodies", {}).get(rule.route)).status_code
+
+    def close(self) -> None:
+        self.page.close()
+        for system in self.systems:
+            system.stop()
+
+
+@pytest.fixture(scope="module")
+def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mounted]:
+    folder = tmp_path_factory.mktemp("mounted")
+    store = Store.open(f"sqlite:///{folder / 'holdfast.db'}")
+    store.migrate()
+    made = Mounted(store, folder)
+    yield made
+    made.close()
+    store.close()
+
+
+def label(value: Any) -> str:
+    return f"{value.part} {value.route}".strip() if isinstance(value, RouteAccess) else str(value)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_route_has_one_rule_and_every_rule_has_a_route(mounted: Mounted, name: str) -> None:
+    system = next(one for one in mounted.systems if one.name == name)
+    there = [f"{part} {route}" for part, app in system.parts.items() for route in routes_of(app)]
+    declared = [f"{rule.part} {rule.route}" for rule in rules_of(name)]
+    assert there, f"no route of {name} was found"
+    assert sorted(declared) == sorted(there), "a route without a rule is added to access.py"
+
+
+@pytest.mark.parametrize(("name", "rule"), RULES, ids=label)
+def test_nobody_and_a_wrong_token_are_answered_as_declared(mounted: Mounted, name: str, rule: RouteAccess) -> None:
+    if rule.route in STREAMS:
+        return
+    for headers, declared in (({}, rule.nobody), (WRONG, rule.wrong_token)):
+        found = mounted.asked(name, rule, headers)
+        assert found == declared if declared is not None else found not in LET_IN, rule.why
+
+
+@pytest.mark.parametrize(("name", "rule"), [one for one in RULES if one[1].other is not None], ids=label)
+def test_another_tenant_is_answered_as_declared(mounted: Mounted, name: str, rule: RouteAccess) -> None:
+    assert mounted.asked(name, rule, mounted.scene(name)["other"]) == rule.other
+
+
+@pytest.mark.parametrize(("name", "rule"), [one for one in RULES if one[1].other == 404], ids=label)
+def test_what_another_tenant_does_not_find_is_there_for_its_owner(
+    mounted: Mounted, name: str, rule: RouteAccess
+) -> None:
+    scene = mounted.scene(name)
+    if rule.method == "GET" and set(re.findall(r"\{(\w+)", rule.path)) <= set(scene["params"]):
+        assert mounted.asked(name, rule, scene["owner"]) == 200
+
+
+@pytest.mark.parametrize(("name", "rule"), [one for one in RULES if one[1].lower is not None], ids=label)
+def test_a_lower_scope_is_answered_as_declared(mounted: Mounted, name: str, rule: RouteAccess) -> None:
+    keys = mounted.scene(name)["lower"]
+    assert mounted.asked(name, rule, keys.get(rule.method, keys[""])) == rule.lower
+
+
+# -- the core's own ----------------------------------------------------------------------------------------------------
+
+CONSOLE_PAGES = [
+    f"{method} {path}"
+    for method in ("GET", "POST", "DELETE")
+    for path in ("/", "/jobs", "/jobs/x", "/dead", "/dead/revive", "/deliveries", "/faults", "/faults/X", "/breakers",
+                 "/breakers/trip", "/queues/pause", "/limits", "/alerts", "/audit", "/table/x", "/live", "/leave", "/x")
+]  # fmt: skip
+OPEN = ("/", "/errors/", "/errors/NOT_FOUND", "/health", "/ready", "/site.css", "/console/static/console.css")
+
+
+@pytest.mark.parametrize("route", CONSOLE_PAGES)
+def test_the_console_shows_and_does_nothing_without_the_token(mounted: Mounted, route: str) -> None:
+    method, path = route.split(" ")
+    for headers in ({}, WRONG, {"Cookie": "holdfast_console=a.b.c.d"}):
+        assert mounted.ask(method, f"{CONSOLE}{path}", headers).status_code == 401
+
+
+@pytest.mark.parametrize("path", OPEN)
+def test_these_are_open_to_everybody(mounted: Mounted, path: str) -> None:
+    assert mounted.ask("GET", path).status_code in {200, 503}
+
+
+def test_the_metrics_ask_for_the_token_where_they_are_closed(mounted: Mounted) -> None:
+    assert [mounted.ask("GET", METRICS, headers).status_code for headers in ({}, WRONG, OPERATOR)] == [401, 401, 200]
+
+
+def test_stand_ins_are_for_this_machine_alone(mounted: Mounted) -> None:
+    for name in [name for system in mounted.systems for name in system.standins]:
+        assert mounted.ask("GET", f"/standins/{name}/faults", OPERATOR).status_code == 403
+
+
+def test_every_place_that_is_mounted_is_in_this_table(mounted: Mounted) -> None:
+    known = {"", *RESERVED, *(f"/standins/{name}" for system in mounted.systems for name in system.standins)}
+    parts = {f"/{system.name}/{part}".rstrip("/") for system in mounted.systems for part in system.parts}
+    assert set(mounted.front.paths) <= known | parts
