@@ -64,7 +64,6 @@ STEP = (
     Move(StepState.PENDING, "make_ready", StepState.READY),
     Move(StepState.PENDING, "fail", StepState.FAILED),
     Move(StepState.READY, "claim", StepState.RUNNING),
-    Move(StepState.RUNNING, "take_over", StepState.RUNNING),
     Move(StepState.RUNNING, "succeed", StepState.SUCCEEDED),
     Move(StepState.RUNNING, "fail", StepState.FAILED),
     Move(StepState.RUNNING, "release", StepState.READY),
