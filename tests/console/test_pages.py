@@ -101,7 +101,7 @@ def test_a_payload_is_shown_without_its_secrets(jobs: Jobs, inside: Asker) -> No
 def test_a_job_tells_each_attempt_and_the_next(store: Store, jobs: Jobs, inside: Asker) -> None:
     handlers = Handlers()
 
-    @handlers.handle("call", retry=Retry(attempts=3, backoff=Backoff.constant(45)))
+    @handlers.handle("call", retry=Retry(attempts=3, backoff=Backoff.constant(5)))
     def call(job: object) -> None:
         raise RATE_LIMIT_EXCEEDED(retry_after_s=30.0, upstream_status=429)
 

@@ -285,7 +285,9 @@ def test_jobs_that_their_handlers_finished_count_for_the_breaker(virtual_store: 
     assert bench.turn() == 18
 
 
-def test_failing_fast_fails_new_jobs_with_the_chosen_code(virtual_store: Store, time: VirtualTime) -> None:
+def test_failing_fast_fails_new_jobs_with_the_chosen_code(
+    virtual_store: Store, time: VirtualTime, caplog: pytest.LogCaptureFixture
+) -> None:
     jobs = Jobs(virtual_store)
     settings = QueueSettings("q", concurrency=4, breaker=RULE, fails_with=BAD_GATEWAY)
     bench = Bench(virtual_store, settings)
@@ -298,6 +300,8 @@ def test_failing_fast_fails_new_jobs_with_the_chosen_code(virtual_store: Store, 
     shown = jobs.show(late.id)
     assert (shown["state"], shown["error_code"]) == ("failed", "BAD_GATEWAY")
     assert late.id not in bench.ran
+    told = [one.getMessage() for one in caplog.records if getattr(one, "job_id", "") == late.id]
+    assert [line for line in told if "failed for good" in line and "the breaker is open" in line] == told != []
 
 
 def test_refusals_that_are_the_callers_fault_never_open_it(virtual_store: Store, time: VirtualTime) -> None:

@@ -85,7 +85,7 @@ def _extra(job: Job, verb: str) -> dict[str, object]:
 def _sentence(one: Settlement, verb: str) -> str:
     where = f" at {one.place}" if one.place else ""
     if verb == "failed":
-        return f"failed for good on attempt {one.job.attempt}{where}: {one.code}: {one.technical}"
+        return f"failed for good on attempt {one.job.attempt}{where}: {_coded(one)}{one.reason or one.technical}"
     if verb == "retried":
         again = span((one.delay_us or 0) / 1_000_000) or "0 s"
         return f"failed on attempt {one.job.attempt}{where}, next in {again}: {_coded(one)}{one.reason}"

@@ -244,8 +244,7 @@ class Pump:
         if breaker is not None and admission.rejected and breaker.fails_with is not None:
             failed = [rejected(job, breaker.fails_with()) for job in jobs]
             ledger.settle(tx, self.worker, (), failed)
-            if bus.listeners:
-                tx.after_commit.append(partial(telling.rejected, failed))
+            tx.after_commit.append(partial(telling.rejected, failed))
             return Claimed(want.queue, want.lane, full, [])
         if breaker is not None and jobs and admission.generation is not None:
             breaker.spend(tx, len(jobs))
