@@ -36,7 +36,7 @@ from holdfast.cli.state import (
 from holdfast.cli.system_faults import SYSTEM_NOT_STARTED
 from holdfast.cli.systems import chosen
 from holdfast.cli.telemetry import LevelOption, Log, LogLevel, LogOption, logged, traced
-from holdfast.cli.watched import AlertsFile, alert_policy, alerts_of, counted, judging, notices_of
+from holdfast.cli.watched import AlertsFile, alert_policy, alerts_of, counted, judging, notices_of, rules_of
 from holdfast.store import Store
 from holdfast.worker import Worker
 from holdfast.worker.signals import STOPPING
@@ -122,7 +122,6 @@ def serve(
 
     for number in STOPPING:
         signal.signal(number, _leave)
-    policy = alert_policy(alerts)
     try:
         listener = listening(host, port)
     except OSError as refused:
@@ -148,13 +147,14 @@ def serve(
                 standins=not systems and closed if standins is None else standins,
                 alone=len(set(systems or [])) == 1,
             )
+            made = built(names, premises)
             wishes = _Wishes(
-                policy=policy,
+                policy=alert_policy(alerts, rules_of(made)),
                 grace_s=grace if worker else None,
                 public_metrics=closed if public_metrics is None else public_metrics,
                 log=Log(log, log_level),
             )
-            _run(premises, built(names, premises), listener, wishes, Told(token_shown=shown, warnings=tuple(warnings)))
+            _run(premises, made, listener, wishes, Told(token_shown=shown, warnings=tuple(warnings)))
     _end()
 
 

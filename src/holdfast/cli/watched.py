@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,9 @@ from holdfast.store import Store
 from holdfast.worker import Handlers
 
 if TYPE_CHECKING:  # loaded by the command that needs it: every other one would wait for it
+    from holdfast.http.system import System
     from holdfast.watch.alerts import Alerts
+    from holdfast.watch.rules import Rule
     from holdfast.watch.rules_file import AlertPolicy
 
 AlertsFile = Annotated[
@@ -30,8 +32,19 @@ AlertsFile = Annotated[
 ]
 
 
-def alert_policy(file: Path | None) -> AlertPolicy:
+def rules_of(made: Sequence[System]) -> tuple[Rule, ...]:
+    """The rules of the core and of the systems; a system's rule replaces the core's of the same name."""
+    from holdfast.watch.rules_builtin import RULES
+
+    theirs = [rule for system in made for rule in system.rules]
+    return tuple({rule.name: rule for rule in (*RULES, *theirs)}.values())
+
+
+def alert_policy(file: Path | None, rules: Sequence[Rule] = ()) -> AlertPolicy:
     """The rules in force and who is told.
+
+    Args:
+        rules: those that the file may change; without any, the core's own.
 
     Raises:
         typer.Exit: the file cannot be used; what is wrong was said.
@@ -39,8 +52,9 @@ def alert_policy(file: Path | None) -> AlertPolicy:
     from holdfast.watch.rules_builtin import RULES
     from holdfast.watch.rules_file import AlertPolicy, load_alerts
 
+    known = tuple(rules) or RULES
     try:
-        return AlertPolicy(RULES) if file is None else load_alerts(file, RULES)
+        return AlertPolicy(known) if file is None else load_alerts(file, known)
     except OverlayInvalid as invalid:
         raise refuse(str(invalid)) from None
 

@@ -15,6 +15,7 @@ from holdfast.catalog import Catalog
 from holdfast.http.asgi import Application
 from holdfast.http.health import Check
 from holdfast.store import Store
+from holdfast.watch.rules import Rule
 from holdfast.worker import Handlers
 
 
@@ -54,6 +55,8 @@ class System:
     """ASGI applications by the path below the system's own; `""` is the system itself. Each guards its own doors."""
     handlers: Handlers | None = None
     """Its jobs. Kinds and queues begin with the system's name."""
+    rules: Sequence[Rule] = ()
+    """Its alert rules; one with the name of a rule of the core replaces it."""
     standins: Mapping[str, Application] = field(default_factory=dict)
     """Served under `/standins/{name}`, on loopback only."""
     checks: Mapping[str, Check] = field(default_factory=dict)

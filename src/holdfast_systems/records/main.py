@@ -12,6 +12,7 @@ from holdfast.http.system import Ground, System
 from holdfast.worker import Handlers, Jobs, QueueSettings
 from holdfast_systems.records import imports, tables
 from holdfast_systems.records.admission import Doors
+from holdfast_systems.records.alerts import load_rules
 from holdfast_systems.records.api import application
 from holdfast_systems.records.api_admin import admin_routes
 from holdfast_systems.records.api_imports import import_routes
@@ -109,6 +110,7 @@ def build(ground: Ground) -> System:
         catalogs=[RECORDS],
         parts={"": application(service, doors, catalog, routes=routes, admin=admin, page=page)},
         handlers=handlers,
+        rules=load_rules(),
         standins=standins() if ground.standins else {},
         checks={link.name: link_check(link) for link in (outside.first.link, outside.second.link)},
         start=lambda: outside.declare(store),
