@@ -14,8 +14,7 @@ from holdfast.store import Store
 PROGRAM = """
 import logging, sys
 from holdfast.catalog import Failure
-from holdfast.store import Store, connections
-connections.WAIT_S = connections.ASK_S = 0.3
+from holdfast.store import Store
 if "log" in sys.argv:
     logging.basicConfig()
 store = Store.open(sys.argv[1])

@@ -8,14 +8,12 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from holdfast.base import REAL
 from holdfast.catalog import Failure
-from holdfast.catalog.core import DATABASE_CONNECTION_ERROR, DATABASE_POOL_EXHAUSTED, TRANSACTION_ROLLED_BACK
+from holdfast.catalog.core import DATABASE_POOL_EXHAUSTED, TRANSACTION_ROLLED_BACK
 from holdfast.catalog.durable import COMMIT_UNKNOWN
 from holdfast.store import Store, Tx
 from holdfast.store import connections as connections_module
 from holdfast.store import store as store_module
-from holdfast.testing.postgres import PostgresAddress
 from holdfast.testing.proxy import COMMIT, FaultProxy
 from holdfast.worker import Jobs
 
@@ -222,21 +220,4 @@ def test_a_pool_without_a_free_connection_is_told_as_such(emptied_dsn: str, monk
     leave.set()
     holder.join()
     register(store, "mail")
-    store.close()
-
-
-def test_a_server_that_is_away_is_no_exhausted_pool(
-    proxy: FaultProxy, emptied_dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections_module, "WAIT_S", 0.1)
-    monkeypatch.setattr(store_module, "TRYING_S_MAX", 0.1)
-    store = Store.open(PostgresAddress(proxy.port).dsn(emptied_dsn.rsplit("/", 1)[1]))
-    proxy.set(refuse=True)
-    begun_s = REAL.monotonic_s()
-    with pytest.raises(Failure) as away:
-        register(store, "mail")
-    assert away.value.code == DATABASE_CONNECTION_ERROR.code
-    assert REAL.monotonic_s() - begun_s < 9.0, "not the ten seconds that a connection is waited for"
-    proxy.heal()
-    monkeypatch.setattr(connections_module, "WAIT_S", 10.0)
     store.close()

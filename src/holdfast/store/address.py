@@ -1,8 +1,8 @@
 """Where the store is: `sqlite:///path` (or `sqlite://` in memory) and `postgresql://…`.
 
 A PostgreSQL address may name the schema for our tables, `postgresql://app@db/shop?schema=holdfast`, say that a
-connection pooler answers there, `?pooled=1`, and limit the time of each call, `?call_timeout_s=15`. Everything else
-after the question mark is for the driver.
+connection pooler answers there, `?pooled=1`, and limit the time of each call, `?call_timeout_s=15`, and the time that a
+caller waits for a server that is away, `?wait_s=1.5`. Everything else after the question mark is for the driver.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from holdfast.store.statements import Engine
 DEFAULT_ADDRESS = "sqlite:///./holdfast-data/holdfast.db"
 ENVIRONMENT_VARIABLE = "HOLDFAST_DATABASE"
 CALL_TIMEOUT_S = 15.0
-CALL_TIMEOUT_S_MIN = 0.1
+WAIT_S = 1.5
+WAIT_VARIABLE = "HOLDFAST_DATABASE_WAIT_S"
+SECONDS_MIN = 0.1
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
@@ -39,6 +41,8 @@ class Address:
     """Whether a pooler such as PgBouncer answers, which keeps no session; None finds it out."""
     call_timeout_s: float = CALL_TIMEOUT_S
     """Maximum time for one statement on PostgreSQL; after it the connection is dropped."""
+    wait_s: float = WAIT_S
+    """Maximum time that a caller waits for a PostgreSQL server that is away."""
 
     def __str__(self) -> str:
         if self.engine is Engine.SQLITE:
@@ -46,16 +50,19 @@ class Address:
         own = [] if self.schema is None else [f"schema={self.schema}"]
         own += [] if self.pooled is None else [f"pooled={self.pooled:d}"]
         own += [] if self.call_timeout_s == CALL_TIMEOUT_S else [f"call_timeout_s={self.call_timeout_s:g}"]
+        own += [] if self.wait_s == WAIT_S else [f"wait_s={self.wait_s:g}"]
         return redacted_text(_with_parameters(self.target, own))
 
     __repr__ = __str__
 
 
-def read_address(url: str | None = None, *, schema: str | None = None) -> Address:
+def read_address(url: str | None = None, *, schema: str | None = None, wait_s: float | None = None) -> Address:
     """The address given, or `HOLDFAST_DATABASE`, or a file under `./holdfast-data`.
 
     Args:
         schema: the PostgreSQL schema of our tables; it takes precedence over `?schema=` of the address.
+        wait_s: maximum time to wait for a server that is away; it takes precedence over `?wait_s=` of the address, and
+            that over `HOLDFAST_DATABASE_WAIT_S`.
 
     Raises:
         AddressInvalid: with the forms that would be understood.
@@ -63,13 +70,14 @@ def read_address(url: str | None = None, *, schema: str | None = None) -> Addres
     url = url or os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_ADDRESS
     if url.startswith(("postgresql://", "postgres://")):
         _check_credentials(url)
-        url, own = _without(url, "schema", "pooled", "call_timeout_s")
+        url, own = _without(url, "schema", "pooled", "call_timeout_s", "wait_s")
         return Address(
             Engine.POSTGRESQL,
             url,
             _checked_schema(schema or own.get("schema")),
             _pooled(own.get("pooled")),
-            _seconds(own.get("call_timeout_s")),
+            _seconds("call_timeout_s", own.get("call_timeout_s"), CALL_TIMEOUT_S),
+            _waiting_s(wait_s, own.get("wait_s")),
         )
     if schema is not None:
         raise AddressInvalid("schema: only PostgreSQL has schemas; leave it out, or use a postgresql:// address")
@@ -116,13 +124,19 @@ def _pooled(said: str | None) -> bool | None:
     return known[said]
 
 
-def _seconds(said: str | None) -> float:
+def _waiting_s(given: float | None, said: str | None) -> float:
+    if given is None and said is None:
+        return _seconds(WAIT_VARIABLE, os.environ.get(WAIT_VARIABLE) or None, WAIT_S)
+    return _seconds("wait_s", said if given is None else str(given), WAIT_S)
+
+
+def _seconds(name: str, said: str | None, usual_s: float) -> float:
     try:
-        seconds = CALL_TIMEOUT_S if said is None else float(said)
+        seconds = usual_s if said is None else float(said)
     except ValueError:
         seconds = -1.0
-    if not CALL_TIMEOUT_S_MIN <= seconds < float("inf"):
-        raise AddressInvalid(f"call_timeout_s={said}: write a number of seconds from {CALL_TIMEOUT_S_MIN:g} on")
+    if not SECONDS_MIN <= seconds < float("inf"):
+        raise AddressInvalid(f"{name}={said}: write a number of seconds from {SECONDS_MIN:g} on")
     return seconds
 
 

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from holdfast.base import monotonic_s
 from holdfast.base.lazy import name_extra
 from holdfast.store.address import Address
+from holdfast.store.attempts import Attempts
 from holdfast.store.call_limit import CallLimit
 from holdfast.store.pooler import is_pooled, refuses_settings
 from holdfast.store.shortcut import Shortcuts
@@ -29,12 +30,16 @@ if TYPE_CHECKING:
     Pool = ConnectionPool[Connection]
 
 WAIT_S = 10.0
-"""Maximum time to wait for a connection."""
+"""Maximum time to wait for a connection while all of them are in use and the server can be reached."""
+LOOK_S = 1.0
+"""Time between two looks, while a caller waits, whether the server can be reached."""
 SPARES_MAX = 4
 CLOSE_S = 5.0
 """Maximum time to wait for the threads of the pool."""
-ASK_S = 0.5
+ASK_S = 0.25
 """Maximum time of one request to the pool; then it is made anew."""
+FIRST_S = 2
+"""Maximum time to connect where a caller waits for that; libpq knows no shorter one."""
 IDLE = 0
 """libpq's PQTRANS_IDLE: no transaction is open."""
 
@@ -74,23 +79,35 @@ class Connections:
         self._target = address.target
         self._pooled = address.pooled
         self._call_timeout_s = address.call_timeout_s
+        self._wait_s = address.wait_s
         self._pool_max = pool_max
         self._closed = False
         self._inherited: list[object] = []
         self._begin_empty()
 
-    def connect(self) -> Connection:
-        """A connection of its own, for listening; the caller closes it."""
+    def connect(self, *, within_s: int | None = None) -> Connection:
+        """A connection of its own; the caller closes it.
+
+        Args:
+            within_s: maximum time to connect, instead of the usual one.
+        """
         import psycopg
 
         pooled = bool(self._pooled)
+        limit = {} if within_s is None else {"connect_timeout": within_s}
         try:
-            return psycopg.connect(self._target, autocommit=True, **_keywords(self._target, pooled=pooled))
+            return self._connected(pooled=pooled, **limit)
         except psycopg.OperationalError as error:
             if pooled or not refuses_settings(error):
                 raise
             self._pooled = True
-            return psycopg.connect(self._target, autocommit=True, **_keywords(self._target, pooled=True))
+            return self._connected(pooled=True, **limit)
+
+    def _connected(self, *, pooled: bool, **more: Any) -> Connection:
+        import psycopg
+
+        with self._attempts.recorded():
+            return psycopg.connect(self._target, autocommit=True, **{**_keywords(self._target, pooled=pooled), **more})
 
     @property
     def pooled(self) -> bool:
@@ -100,7 +117,7 @@ class Connections:
             psycopg.OperationalError: there is no connection.
         """
         if self._pooled is None:
-            with self.connect() as connection:
+            with self.connect(within_s=FIRST_S) as connection:
                 found = is_pooled(connection)
             if found:
                 import logging
@@ -139,7 +156,9 @@ class Connections:
     def close(self) -> None:
         """Give every connection back, for good."""
         self._closed = True
-        self._drop(wait_s=CLOSE_S)
+        self._attempts.close()
+        # The threads of a pool that cannot connect end by themselves: they are not worth waiting for.
+        self._drop(wait_s=CLOSE_S if self._attempts.cause() is None else 0)
         self.calls.stop()
 
     def _drop(self, *, wait_s: float) -> None:
@@ -161,6 +180,7 @@ class Connections:
         self._process = os.getpid()
         self.shortcuts = Shortcuts()
         self.calls = CallLimit(self._call_timeout_s, self.leave)
+        self._attempts = Attempts(lambda: self.connect().close(), self._wait_s)
 
     def _sound(self, pool: Pool) -> Connection:
         """A connection from the pool. Where one was lost, the others that lie there are tried out before use."""
@@ -219,16 +239,24 @@ class Connections:
     def _from_pool(self, pool: Pool) -> Connection:
         from psycopg_pool import PoolTimeout
 
-        give_up_s = monotonic_s() + WAIT_S
+        wait_s, begun_s = self._attempts.wait_s, monotonic_s()
+        look_s = begun_s + wait_s / 2
         while True:
             try:
                 # A pool that could not connect stops trying, and only someone new who asks sets it to work again.
-                return pool.getconn(timeout=ASK_S)
-            except PoolTimeout:
-                if monotonic_s() >= give_up_s:
-                    # Either all connections are in use, or none could be made: the server itself tells which.
-                    self.connect().close()
-                    raise
+                return pool.getconn(timeout=min(ASK_S, wait_s / 4))
+            except PoolTimeout as timeout:
+                # Either all connections are in use, or none can be made: the server itself tells which.
+                now_s = monotonic_s()
+                if now_s >= look_s:
+                    look_s = now_s + LOOK_S
+                    self._attempts.look()
+                if now_s >= begun_s + wait_s:
+                    away = self._attempts.cause()
+                    if away is not None:
+                        raise away from timeout
+                    if now_s >= begun_s + max(WAIT_S, self._wait_s):
+                        raise
 
     def _open(self) -> Pool:
         if self._process != os.getpid():
@@ -239,7 +267,7 @@ class Connections:
 
     def _opened(self) -> Pool:
         try:
-            from psycopg import Connection
+            import psycopg  # noqa: F401 - asked for here, so that the extra is named
             from psycopg_pool import ConnectionPool, PoolClosed
         except ModuleNotFoundError as missing:
             name_extra(missing)
@@ -252,15 +280,28 @@ class Connections:
             if self._pool is None:
                 self._pool = ConnectionPool(
                     self._target,
-                    connection_class=Connection[tuple[Any, ...]],
+                    connection_class=_recorded(self._attempts),
                     kwargs={"autocommit": True, **_keywords(self._target, pooled=pooled)},
                     min_size=1,
                     max_size=self._pool_max,
-                    timeout=WAIT_S,
+                    timeout=self._wait_s,
                     reconnect_timeout=1.0,
                     open=True,
                 )
             return self._pool
+
+
+def _recorded(attempts: Attempts) -> type[Connection]:
+    """A connection whose attempts are recorded, which the pool itself only logs."""
+    from psycopg import Connection
+
+    class Recorded(Connection[tuple[Any, ...]]):
+        @classmethod
+        def connect(cls, *given: Any, **named: Any) -> Any:
+            with attempts.recorded():
+                return super().connect(*given, **named)
+
+    return Recorded
 
 
 def _quiet_pool() -> None:

@@ -61,15 +61,23 @@ class Store:
 
     @classmethod
     def open(
-        cls, url: str | None = None, *, schema: str | None = None, database_clock: bool = True, pool_max: int = 16
+        cls,
+        url: str | None = None,
+        *,
+        schema: str | None = None,
+        wait_s: float | None = None,
+        database_clock: bool = True,
+        pool_max: int = 16,
     ) -> Store:
         """Open `sqlite:///path` or `postgresql://…`; without one, `HOLDFAST_DATABASE` or the embedded default.
 
         Args:
             schema: the PostgreSQL schema of our tables, also as `?schema=` in the address; `migrate` creates it.
+            wait_s: maximum time that a caller waits for a PostgreSQL server that is away, also as `?wait_s=` in the
+                address or as `HOLDFAST_DATABASE_WAIT_S`; None is 1.5 s.
             database_clock: False reads the injected clock also on PostgreSQL, for tests in virtual time.
         """
-        address = read_address(url, schema=schema)
+        address = read_address(url, schema=schema, wait_s=wait_s)
         if address.engine is Engine.SQLITE:
             from holdfast.store.sqlite import SqliteDatabase
 
@@ -319,7 +327,8 @@ class Store:
                 failure = _database_failure(error, write=write)
                 if failure is None:
                     raise
-                if tries >= _AGAIN.get(failure.code, 1) or monotonic_s() - begun_s >= TRYING_S_MAX:
+                limit_s = self.address.wait_s if failure.code == DATABASE_CONNECTION_ERROR.code else TRYING_S_MAX
+                if tries >= _AGAIN.get(failure.code, 1) or monotonic_s() - begun_s >= limit_s:
                     # Whatever came after it, an earlier try may have been carried out.
                     raise (failure if unknown is None else COMMIT_UNKNOWN()) from error
             here = world()

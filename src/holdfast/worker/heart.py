@@ -54,6 +54,8 @@ class Heart:
         self._lost = lost
         self._cancel = cancel
         self._tend = tend
+        self.away = False
+        """Whether the last look at the database has failed."""
         self._renewed_s = float("-inf")
         self._answered_s = float("inf")
         """When the database last answered."""
@@ -88,6 +90,8 @@ class Heart:
         self._nudge.set()
         for thread in self._threads:
             thread.join(timeout=self._lease_s)
+        if self.away or not self.beating:
+            return  # the lease runs out by itself
         try:
             self._store.single("worker.leave", id=self.worker, repeatable=True)
         except Failure:
@@ -148,8 +152,10 @@ class Heart:
         while not self._stopping.is_set():
             try:
                 next_s = self._sweep_once()
+                self.away = False
                 self._tend()
             except Failure:
+                self.away = True
                 next_s = rest_s
             self._nudge.wait(max(0.001, min(rest_s, next_s)))
             self._nudge.clear()

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 LEASE_S = 10.0
 OWN_CONNECTIONS = 4
 GRACE_S = 30.0
+RESERVE_S = 8.0
+RESERVE_SHARE = 0.5
+"""While the database is away, so much of the grace time is kept for the end of everything else, and so large a share of
+it at most: each part that wants to write something once more has to find out for itself that it cannot."""
 TURN_WAIT_S = 0.25
 NUDGE_S = 0.005
 """After a wake-up the heart looks so much later: what was claimed then is begun first."""
@@ -78,6 +82,8 @@ class Worker:
         self._store = store.twin(pool_max=OWN_CONNECTIONS)
         self._shared = self._store is store
         self._grace_s = grace_s
+        self._reserve_s = min(RESERVE_S, grace_s * RESERVE_SHARE)
+        self._end_s = inf
         self._loop = _Loop()
         self._crews = [Crew(settings, handlers, self._done, self._loop.get) for settings in queues]
         self._stuck: list[Crew] = []
@@ -134,6 +140,7 @@ class Worker:
 
     def stop(self) -> None:
         """Claim nothing more; finish what runs, release what waits; returns at once."""
+        self._end_s = min(self._end_s, monotonic_s() + self._grace_s)
         self._stopping.set()
         self._pump.wake()
 
@@ -223,15 +230,27 @@ class Worker:
     def _wind_down(self) -> None:
         self._pump.claiming = False
         waiting = [job for crew in self._crews for job in crew.take_back()]
-        self._release(waiting, "the worker stops")
-        give_up_s = monotonic_s() + self._grace_s
-        while not (self._pump.idle or self._fenced.is_set()) and monotonic_s() < give_up_s:
+        if not self._is_away():
+            self._release(waiting, "the worker stops")
+        while not self._is_done() and monotonic_s() < self._end_s - (self._reserve_s if self._is_away() else 0.0):
             try:
                 if not self._pump.turn():
                     self._pump.wait_to_settle(0.05)
             except Failure:
                 world().sleep(TROUBLE_S)
-        self._release([job for crew in self._crews for job in crew.jobs()], "the worker stops; the grace time is over")
+        if not self._is_away():
+            held = [job for crew in self._crews for job in crew.jobs()]
+            self._release(held, "the worker stops; the grace time is over")
+
+    def _is_away(self) -> bool:
+        """Whether nothing can be written any more, as far as that is known."""
+        return self._heart.away or not self._may_write()
+
+    def _is_done(self) -> bool:
+        """Whether nothing is left to wait for: all is settled, or what is not can no longer be settled by us."""
+        if self._pump.idle or self._fenced.is_set():
+            return True
+        return not self._may_write() and not any(crew.load for crew in self._crews)
 
     def _release(self, jobs: list[Job], reason: str) -> None:
         if not jobs or not self._may_write():

@@ -1,0 +1,110 @@
+"""Attempts to connect to PostgreSQL: whether the server is away, since when, and why.
+
+A caller that gets no connection has to be told the true cause: all of them are in use, or none can be made. The last
+attempt tells. Where none was made, because the pool is full, one is made to find out; and while a server is away, a
+thread tries again and again, so that callers need not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from holdfast.base import monotonic_s
+
+if TYPE_CHECKING:
+    from psycopg import OperationalError
+
+TRY_S = 0.2
+"""Time between two attempts to reach a server that is away."""
+AWAY_WAIT_S = 0.05
+"""Maximum time to wait for a connection to a server that is known to be away."""
+
+
+class Attempts:
+    """What became of the latest attempts of one process to connect to one server."""
+
+    def __init__(self, connect: Callable[[], object], wait_s: float) -> None:
+        """
+        Args:
+            connect: makes one attempt, inside `recorded`, and gives the connection back.
+            wait_s: maximum time that a caller waits for a server that is away.
+        """
+        self._connect = connect
+        self._wait_s = wait_s
+        self._lock = threading.Lock()
+        self._under_way: dict[object, float] = {}
+        self._error: Exception | None = None
+        self._away_since_s: float | None = None
+        self._trying = False
+        self._closed = threading.Event()
+
+    @property
+    def wait_s(self) -> float:
+        """How long a caller waits: long enough for a server that is started again, and not at all for one that is
+        known to be away for longer."""
+        since_s = self._away_since_s
+        away = since_s is not None and monotonic_s() - since_s >= self._wait_s
+        return min(AWAY_WAIT_S, self._wait_s) if away else self._wait_s
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Around one attempt."""
+        mine = object()
+        with self._lock:
+            self._under_way[mine] = monotonic_s()
+        try:
+            yield
+        except BaseException as error:
+            with self._lock:
+                del self._under_way[mine]
+                if isinstance(error, Exception):
+                    self._error = error
+                    self._set_away()
+            raise
+        with self._lock:
+            del self._under_way[mine]
+            self._error, self._away_since_s = None, None
+
+    def look(self) -> None:
+        """Find out, in a thread, whether the server can be reached; and go on until it can."""
+        with self._lock:
+            if self._trying or self._closed.is_set():
+                return
+            self._trying = True
+        threading.Thread(target=self._try, name="holdfast-connect", daemon=True).start()
+
+    def cause(self) -> OperationalError | None:
+        """Why no connection can be made; None when one could be."""
+        from psycopg import OperationalError
+
+        with self._lock:
+            if self._error is not None:
+                return OperationalError(str(self._error))
+            begun_s = min(self._under_way.values(), default=None)
+            if begun_s is None:
+                return None
+            self._set_away()
+            waited_s = monotonic_s() - begun_s
+        return OperationalError(f"connection failed: the server has not answered for {waited_s:.1f} s")
+
+    def close(self) -> None:
+        """Try no more."""
+        self._closed.set()
+
+    def _set_away(self) -> None:
+        if self._away_since_s is None:
+            self._away_since_s = monotonic_s()
+
+    def _try(self) -> None:
+        try:
+            while not self._closed.is_set():
+                with suppress(Exception):
+                    self._connect()
+                if self._error is None:
+                    return
+                self._closed.wait(TRY_S)
+        finally:
+            self._trying = False
