@@ -29,6 +29,7 @@ ORDER = (
     "artifact",
     "watch",
     "http",
+    "frameworks",
     "operate",
     "analysis",
     "console",

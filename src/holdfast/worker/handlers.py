@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from holdfast.base import Json, is_asynchronous
@@ -200,6 +200,15 @@ class Handlers:
                 raise ValueError(f"the queue {name!r} has two settings: {self._queues[name]} and {other._queues[name]}")
         for schedule in {one.name for one in self.schedules} & {one.name for one in other.schedules}:
             raise ValueError(f"two schedules have the name {schedule!r}")
+
+    def wrapped(self, wrap: Callable[[Callable[[Job], Any]], Callable[[Job], Any]]) -> Handlers:
+        """The same handlers, queues and schedules; functions that block are replaced by what `wrap` makes of them."""
+        other = Handlers()
+        other.include(self)
+        for kind, handler in self._handlers.items():
+            if not handler.asynchronous:
+                other._handlers[kind] = replace(handler, function=wrap(handler.function))
+        return other
 
     def get(self, kind: str) -> Handler | None:
         """The handler of a kind; None when there is none here."""
