@@ -86,8 +86,11 @@ async def test_a_job_commits_and_rolls_back_with_the_coroutines_own_write(
 
 
 @EVERY_KIND
-async def test_everything_that_takes_a_transaction_runs_in_it(invoiced: Store, database_url: str, own: Own) -> None:
+async def test_everything_that_takes_a_transaction_runs_in_it(
+    invoiced: Store, database_url: str, own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every statement that a joined transaction may run: with lists, many rows, text, bytes and numbers of any size."""
+    monkeypatch.setattr(joined, "LEFT_US", 0)
     jobs, keys = Jobs(invoiced), Keys(invoiced)
     deliveries = Deliveries(invoiced, jobs)
     deliveries.endpoints.add("https://example.com/hook", event_types=["order.*"])

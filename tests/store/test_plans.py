@@ -253,7 +253,7 @@ def moves(store: Store) -> Callable[[Tx], None]:
         assert len(tx.rows("job.promote", count=BATCH)) == BATCH
         tx.row("job.next_due")
         tx.rows("job.cancels", owner=WORKER)
-        tx.rows("worker.look", owner=WORKER)
+        tx.rows("worker.look", owner=WORKER, left_us=0)
         tx.rows("worker.gone", count=5)
         assert len(ledger.reclaim(tx, "w-2", WORKER, lambda _: None)) == 200
         twin, own = Jobs(store).enqueue_many(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 
 from holdfast.base import bus, monotonic_s, new_id
@@ -162,19 +163,23 @@ class Heart:
 
     def _sweep_once(self) -> float:
         """Look, and sweep where there is something to sweep: an idle worker costs one small question."""
-        ((expired, due_us, cancels, unseen),) = self._store.look("worker.look", owner=self.worker)
+        ((expired, due_us, cancels, unseen),) = self._store.look(
+            "worker.look", owner=self.worker, left_us=joined.LEFT_US
+        )
         self._answered()
         now_s = monotonic_s()
         expired = expired and now_s >= self._patient_until_s
         unsure = now_s - self._looked_gone_s >= self._lease_s
         # A mark that tells nobody anything is left to a worker that somebody listens to.
-        if expired or cancels or unsure or (unseen and bus.listeners) or (due_us is not None and due_us <= 0):
-            rest_s = self._store.atomic(lambda tx: self._round(tx, unsure=unsure))
+        unseen = unseen and bool(bus.listeners)
+        if expired or cancels or unsure or unseen or (due_us is not None and due_us <= 0):
+            with telling.first() if unseen else nullcontext():
+                rest_s = self._store.atomic(lambda tx: self._round(tx, unsure=unsure, unseen=unseen))
             self._looked_gone_s = now_s if unsure else self._looked_gone_s
             return rest_s
         return REST_S if due_us is None else due_us / 1_000_000
 
-    def _round(self, tx: Tx, *, unsure: bool) -> float:
+    def _round(self, tx: Tx, *, unsure: bool, unseen: bool) -> float:
         """Sweep expired workers, let due jobs through, look for cancels; the seconds until the next one is due."""
         woken = False
         # Holders of jobs that nobody knows any more are looked for once in a lease: it all but never happens.
@@ -185,7 +190,7 @@ class Heart:
             taken = ledger.reclaim(tx, dead, self.worker, self._handlers.rule_of)
             tx.after_commit.append(partial(telling.settled, (), taken, ([], [])))
             woken = True
-        seen = joined.see(tx) if bus.listeners else []
+        seen = joined.see(tx) if unseen else []
         if seen:
             tx.after_commit.append(partial(telling.seen, seen))
         # Also after a look at new ones: whoever wanted to claim them meanwhile has passed them over.

@@ -23,6 +23,8 @@ UNSEEN = -1
 FIRST_SEEN = UNSEEN + 1
 """The token of its first claim, where nobody has taken the mark off before."""
 SEE_MAX = 1_000
+LEFT_US = 500_000
+"""So long a job that may be claimed is left to whoever claims it."""
 
 
 class Judged(NamedTuple):
@@ -73,4 +75,4 @@ def judged(tx: Tx, settlements: Sequence[Settlement]) -> Judged:
 
 def see(tx: Tx) -> list[Seen]:
     """Take the mark off jobs that nobody has seen; the caller tells of them after the commit."""
-    return [Seen(*row) for row in tx.rows("job.see", count=SEE_MAX)]
+    return [Seen(*row) for row in tx.rows("job.see", count=SEE_MAX, left_us=LEFT_US)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from holdfast.base import bus
 from holdfast.worker import log_lines
@@ -11,9 +13,23 @@ from holdfast.worker.joined import FIRST_SEEN, Seen
 from holdfast.worker.ledger import LATE, PAST, Finished, Unsettled
 from holdfast.worker.settlement import Settlement
 
+FIRST_S = 1.0
+"""Maximum time to wait for somebody else who has something to tell first."""
+_first = threading.Lock()
+
+
+@contextmanager
+def first() -> Iterator[None]:
+    """Around a transaction after which jobs are told as enqueued: whoever claims them meanwhile tells afterwards."""
+    with _first:
+        yield
+
 
 def claimed(jobs: Iterable[Job]) -> None:
     """These are this worker's now."""
+    jobs = list(jobs)
+    if jobs and _first.acquire(timeout=FIRST_S):
+        _first.release()
     for job in jobs:
         if job.token == FIRST_SEEN:
             _tell_enqueued(Seen(job.id, job.tenant, job.queue, job.kind, job.trace, None))

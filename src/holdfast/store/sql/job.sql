@@ -157,10 +157,12 @@ SELECT subject, claimed_us FROM holdfast_journal AS journal
 SELECT id, token, state || '' FROM holdfast_job WHERE id {among: ids} /* postgresql: FOR UPDATE SKIP LOCKED */;
 
 -- name: see
--- Jobs that came with somebody else's transaction; whoever takes this mark off tells that they were enqueued.
+-- Jobs that came with somebody else's transaction; whoever takes this mark off tells that they were enqueued. One that
+-- may be claimed is left for a moment to whoever claims it, who tells as well: that spares this write.
 UPDATE holdfast_job SET token = 0
  WHERE id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
-       SELECT id FROM holdfast_job WHERE token < 0 ORDER BY id LIMIT :count
+       SELECT id FROM holdfast_job
+        WHERE token < 0 AND (lane = 'waiting' OR created_us <= {now_us} - :left_us) ORDER BY id LIMIT :count
         /* postgresql: FOR UPDATE SKIP LOCKED )) */ /* sqlite: ) */
 RETURNING id, tenant, queue, kind, trace, CASE WHEN lane = 'waiting' THEN due_us - created_us ELSE 0 END;
 

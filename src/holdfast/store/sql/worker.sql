@@ -32,7 +32,8 @@ SELECT count(*), COALESCE(sum(CASE WHEN lease_until_us > {now_us} THEN 1 ELSE 0 
 SELECT EXISTS (SELECT 1 FROM holdfast_worker WHERE lease_until_us <= {now_us} AND id <> :owner),
        (SELECT min(due_us) - {now_us} FROM holdfast_job WHERE state = 'queued' AND lane = 'waiting'),
        EXISTS (SELECT 1 FROM holdfast_job WHERE lease_owner = :owner AND cancel_us IS NOT NULL),
-       EXISTS (SELECT 1 FROM holdfast_job WHERE token < 0);
+       EXISTS (SELECT 1 FROM holdfast_job
+                WHERE token < 0 AND (lane = 'waiting' OR created_us <= {now_us} - :left_us));
 
 -- name: list
 SELECT id, host, process, queues, started_us, seen_us, lease_until_us,
