@@ -171,6 +171,18 @@ def _raise(error: BaseException) -> None:
     raise error
 
 
+class Strange(Exception):
+    @property
+    def __cause__(self) -> BaseException:  # type: ignore[override]
+        raise RuntimeError("no")
+
+
+def test_whatever_an_exception_is_made_of_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    log_exception("holdfast.test", "it broke", caught(_raise, Strange("x")))
+    (record,) = [one for one in caplog.records if one.name == "holdfast.test"]
+    assert record.getMessage() == "it broke\nStrange: its traceback cannot be read"
+
+
 def test_an_exception_is_logged_once_wherever_lines_are_written(caplog: pytest.LogCaptureFixture) -> None:
     error = caught(leak)
     with caplog.at_level(logging.ERROR, logger="holdfast.test"):

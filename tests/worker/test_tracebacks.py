@@ -242,6 +242,23 @@ def _bad_gateway(job: Job) -> None:
     raise BAD_GATEWAY()
 
 
+class Strange(Exception):
+    @property
+    def __cause__(self) -> BaseException:  # type: ignore[override]
+        raise RuntimeError("no")
+
+
+def test_an_exception_of_which_no_traceback_can_be_read_is_settled_all_the_same(
+    work: Callable[..., Worker], jobs: Jobs, handlers: Handlers
+) -> None:
+    @handlers.handle("strange", retry=ONCE)
+    def strange(job: Job) -> None:
+        raise Strange("x")
+
+    (job,) = run(work, jobs, "strange")
+    assert (job["state"], job["error_place"]) == ("failed", None)
+
+
 def test_a_worker_in_trouble_says_so_once_in_a_while(
     work: Callable[..., Worker], handlers: Handlers, caplog: pytest.LogCaptureFixture
 ) -> None:

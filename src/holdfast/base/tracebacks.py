@@ -180,7 +180,10 @@ def traceback_text(chain: Sequence[Raised]) -> str:
 
 def log_exception(area: str, text: str, error: BaseException) -> None:
     """One error line with its traceback: in the standard `logging`, or where `log_events` writes lines, there."""
-    traceback = read_traceback(error)
+    try:
+        traceback = read_traceback(error)
+    except Exception:  # noqa: BLE001 - whatever an exception is made of, that it was raised is told
+        traceback = Traceback((Raised(type(error).__name__, "its traceback cannot be read", ()),))
     if bus.writers:
         bus.tell("exception.caught", area=area, technical=text, place=traceback.place, traceback=traceback.stored())
         return

@@ -105,8 +105,10 @@ def unsettled(handler: Handler | None, job: Job, error: BaseException, started_s
     if job.finished:
         _tell_finished(job)
         return None
+    # Reading a traceback is not the handler's time.
+    took_us = elapsed_us(started_s)
     if job.cancelled:
-        return cancelled(job, "cancelled while it ran", elapsed_us(started_s))
+        return cancelled(job, "cancelled while it ran", took_us)
     retry = None if handler is None else handler.retry
     try:
         failure = _read(handler, error)
@@ -115,10 +117,10 @@ def unsettled(handler: Handler | None, job: Job, error: BaseException, started_s
             if limit_s is not None and monotonic_s() - started_s >= limit_s:
                 return overdue(handler, job, limit_s, started_s, stopped_at=error)
         traceback = _traceback(handler, error)
-        return failed(job, failure, retry, elapsed_us(started_s), blamed=Breaker.blames(failure), traceback=traceback)
+        return failed(job, failure, retry, took_us, blamed=Breaker.blames(failure), traceback=traceback)
     except Exception as broken:  # noqa: BLE001 - a broken rule or classifier must not leave the attempt unsettled
         traceback = _traceback(handler, broken)
-        return failed(job, _our_own(broken), None, elapsed_us(started_s), blamed=False, traceback=traceback)
+        return failed(job, _our_own(broken), None, took_us, blamed=False, traceback=traceback)
 
 
 def overdue(
@@ -133,9 +135,10 @@ def overdue(
     if job.finished:
         _tell_finished(job)
         return None
+    took_us = elapsed_us(started_s)
     failure = JOB_TIMEOUT(kind=job.kind, timeout_s=limit_s)
     traceback = None if stopped_at is None else _traceback(handler, stopped_at)
-    return failed(job, failure, handler.retry, elapsed_us(started_s), blamed=True, traceback=traceback)
+    return failed(job, failure, handler.retry, took_us, blamed=True, traceback=traceback)
 
 
 def _tell_finished(job: Job) -> None:
@@ -183,11 +186,14 @@ def _traceback(handler: Handler | None, error: BaseException | FrameType) -> Tra
 
     module = "" if handler is None else getattr(handler.function, "__module__", None) or ""
     home = module.partition(".")[0]
-    if not isinstance(error, BaseException):
-        return read_stack(error, JOB_TIMEOUT.code, home=home)
-    if isinstance(error, Failure) and not passes_own_code(error, home=home):
+    try:
+        if not isinstance(error, BaseException):
+            return read_stack(error, JOB_TIMEOUT.code, home=home)
+        if isinstance(error, Failure) and not passes_own_code(error, home=home):
+            return None
+        return read_traceback(error, home=home)
+    except Exception:  # noqa: BLE001 - whatever an exception is made of, the attempt is settled
         return None
-    return read_traceback(error, home=home)
 
 
 def _our_own(error: Exception) -> Failure:
