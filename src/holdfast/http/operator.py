@@ -5,7 +5,7 @@ Always true: the token is asked for before any of the body is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from holdfast.base import Secret
 from holdfast.catalog import Failure, continued, enriched, new_request_id
@@ -24,7 +24,11 @@ POLICY_VIOLATED = 1008
 class OperatorAccess:
     """The `access=` of an edge that asks for the operator's token, except where `public(scope)` says otherwise."""
 
-    def __init__(self, token: Secret, *, public: Callable[[Scope], bool] | None = None) -> None:
+    def __init__(self, token: Secret, *, public: Callable[[Scope], bool | Awaitable[bool]] | None = None) -> None:
+        """
+        Args:
+            public: which requests are let in without the token; may be a coroutine function.
+        """
         self._token = token
         self._public = public
 
@@ -35,10 +39,14 @@ class OperatorAccess:
             Failure: UNAUTHORIZED; RATE_LIMIT_EXCEEDED for a wrong token after too many.
         """
         scope = exchange.scope
-        if (self._public is not None and self._public(scope)) or let_in(scope, self._token):
+        if await self._is_public(scope) or let_in(scope, self._token):
             return
         exchange.headers.append(CHALLENGE)
         raise exchange.voice.fault("UNAUTHORIZED")()
+
+    async def _is_public(self, scope: Scope) -> bool:
+        said = self._public is not None and self._public(scope)
+        return said if isinstance(said, bool) else await said
 
 
 class OperatorOnly:

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 
 from holdfast.base import Secret, now_us, world
 from holdfast.http.asgi import Scope, header
+from holdfast.http.aside import aside
+from holdfast.http.wrong_tokens import matches
 
 if TYPE_CHECKING:
     from holdfast.store import Store, Tx
 
+OPERATOR = "operator"
 SESSION_S = 12 * 3_600
 CHANCE_BYTES = 16
 
@@ -38,6 +41,7 @@ class Sessions:
             cookie: the name of the cookie; sessions of one name are none of another.
         """
         self._store = store
+        self._token = token
         self.cookie = cookie
         # A key of its own: what is signed here can never be taken for anything else signed with the token.
         self._key = hmac.digest(token.reveal().encode(), f"holdfast session:{cookie}".encode(), "sha256")
@@ -47,6 +51,33 @@ class Sessions:
         identifier = world().token_bytes(CHANCE_BYTES).hex()
         said = f"{identifier}.{now_us() // 1_000_000 + SESSION_S}.{who.encode().hex()}"
         return f"{said}.{self._sign('session', said)}"
+
+    def enter(self, scope: Scope, given: str) -> str | None:
+        """The value of a new cookie for whoever knows the token; None for a wrong one, which is counted.
+
+        Raises:
+            Failure: RATE_LIMIT_EXCEEDED after too many wrong ones from this address.
+        """
+        return self.begin(OPERATOR) if matches(scope, self._token, given) else None
+
+    async def holds(self, scope: Scope) -> bool:
+        """Whether the request has a session of ours that is neither over nor ended.
+
+        Raises:
+            Failure: the database's own.
+        """
+        # Only what we have signed is worth a question to the database.
+        return self.signed(scope) is not None and await aside(lambda: self.read(scope)) is not None
+
+    async def leave(self, scope: Scope) -> None:
+        """End the session of the request, if it has one.
+
+        Raises:
+            Failure: the database's own.
+        """
+        session = self.signed(scope)
+        if session is not None:
+            await aside(lambda: self.end(session))
 
     def signed(self, scope: Scope) -> Session | None:
         """The session of a request, by its signature and its time alone: whether it was ended is for `read` to say."""
@@ -85,6 +116,10 @@ class Sessions:
     def csrf(self, session_id: str) -> str:
         """What a form of this session has to bring along."""
         return self._sign("csrf", session_id)
+
+    def set_cookie_here(self, value: str, scope: Scope) -> str:
+        """The same for the place where the request came."""
+        return self.set_cookie(value, path=scope.get("root_path", ""), secure=scope.get("scheme") == "https")
 
     def set_cookie(self, value: str, *, path: str, secure: bool) -> str:
         """The Set-Cookie header; an empty value takes the cookie away."""

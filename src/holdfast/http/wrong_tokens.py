@@ -104,7 +104,8 @@ def matches(scope: Scope, token: Secret, given: str) -> bool:
     """
     if token and token.matches(given):
         return True
-    WRONG_TOKENS.note(scope)
+    if given:  # to say nothing is not to guess
+        WRONG_TOKENS.note(scope)
     return False
 
 

@@ -50,6 +50,11 @@ def _below(prefix: str, route: str) -> str:
 
 
 ROUTES = (
+    public("GET /", "the page itself; what it shows comes from the API"),
+    public("GET /page.js", "part of the page"),
+    public("GET /page.css", "part of the page"),
+    public("DELETE /session", "signing out of nothing changes nothing"),
+    RouteAccess("POST /session"),
     public("GET /openapi.json", "describes the API, and nothing of any account"),
     # A key of an account is not the operator's token, whatever its scopes.
     *(

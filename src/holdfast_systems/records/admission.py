@@ -12,7 +12,7 @@ from holdfast.http.asgi import Scope, header
 from holdfast.http.aside import aside
 from holdfast.http.exchange import Exchange
 from holdfast.http.keys import ApiKey
-from holdfast.http.wrong_tokens import bears
+from holdfast.http.wrong_tokens import WRONG_TOKENS, bearer, bears
 from holdfast_systems.records.callers import Caller, Callers, no_key, operator
 from holdfast_systems.records.faults import INSUFFICIENT_PERMISSIONS
 from holdfast_systems.records.fields import problem, refused
@@ -60,7 +60,9 @@ class Admission(Access):
         scope, doors = exchange.scope, self._doors
         path = below(scope)
         if is_admin(path):
-            if not self._is_operator(scope):
+            if not await self._is_operator(scope):
+                if bearer(scope):
+                    WRONG_TOKENS.note(scope)
                 exchange.headers.append(CHALLENGE)
                 raise no_key()
             self._know(scope, *operator(""))
@@ -78,7 +80,7 @@ class Admission(Access):
 
     async def _identified(self, exchange: Exchange) -> tuple[ApiKey, Caller]:
         scope, callers = exchange.scope, self._doors.callers
-        if self._is_operator(scope):
+        if await self._is_operator(scope):
             return operator(_account(scope))
         try:
             given = _given(scope)
@@ -90,8 +92,8 @@ class Admission(Access):
             exchange.headers.append(CHALLENGE)
             raise
 
-    def _is_operator(self, scope: Scope) -> bool:
-        return bears(scope, self._doors.token) or self._doors.session.holds(scope)
+    async def _is_operator(self, scope: Scope) -> bool:
+        return bears(scope, self._doors.token) or await self._doors.session.speaks(scope)
 
     def _know(self, scope: Scope, key: ApiKey, caller: Caller) -> None:
         scope[IDENTITY_KEY], scope[CALLER_KEY] = key, caller

@@ -9,6 +9,7 @@ from holdfast.catalog import Dialect
 from holdfast.guard import Keys
 from holdfast.http import link_check
 from holdfast.http.system import Ground, System
+from holdfast.store.shared_secret import shared_secret
 from holdfast.worker import Handlers, Jobs, QueueSettings
 from holdfast_systems.records import imports, tables
 from holdfast_systems.records.admission import Doors
@@ -67,13 +68,13 @@ def build(ground: Ground) -> System:
         keys=Keys(store, dialect=Dialect.FULL),
         jobs=Jobs(store),
         numbers=tables.Numbers(store),
-        cursors=Cursors(tables.shared_secret(store, "cursors")),
+        cursors=Cursors(shared_secret(store, "records:cursors")),
         workers=workers,
     )
     doors = Doors(
         callers=callers,
         token=ground.token,
-        session=Session(ground.token),
+        session=Session(ground.store, ground.token),
         maintenance=maintenance,
         workers=workers,
         quotas=quotas,

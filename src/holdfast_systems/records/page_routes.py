@@ -13,7 +13,7 @@ from holdfast.http.arrival import REQUEST_ID_KEY
 from holdfast_systems.records.callers import no_key
 from holdfast_systems.records.fields import problem, readable, refused
 from holdfast_systems.records.service import body_of, told
-from holdfast_systems.records.session import Session, set_cookie
+from holdfast_systems.records.session import Session
 
 PAGE_HEADERS = {
     "content-security-policy": (
@@ -36,7 +36,7 @@ def page_routes(session: Session, *, root: str) -> APIRouter:
 
     @routes.get("/")
     async def show_page(request: Request) -> Response:
-        shown = page.replace("{signed_in}", "yes" if session.signed_in(request.scope) else "no")
+        shown = page.replace("{signed_in}", "yes" if await session.holds(request.scope) else "no")
         return Response(shown, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
 
     async def asset(request: Request) -> Response:
@@ -51,17 +51,18 @@ def page_routes(session: Session, *, root: str) -> APIRouter:
         document = await body_of(request)
         if not isinstance(document, dict):
             raise refused([problem("token", None, "required", "The token is required")])
-        cookie = session.begin(readable(document, "token"))
+        cookie = session.enter(request.scope, readable(document, "token"))
         if cookie is None:
             raise no_key()
         reply = told(Answer.of_json({"status": "signed_in", "request_id": request.scope[REQUEST_ID_KEY]}))
-        reply.headers["set-cookie"] = set_cookie(cookie, request.scope)
+        reply.headers["set-cookie"] = session.set_cookie_here(cookie, request.scope)
         return reply
 
     @routes.delete("/session")
     async def sign_out(request: Request) -> Response:
+        await session.leave(request.scope)
         reply = told(Answer.of_json({"status": "signed_out", "request_id": request.scope[REQUEST_ID_KEY]}))
-        reply.headers["set-cookie"] = set_cookie("", request.scope, seconds=0)
+        reply.headers["set-cookie"] = session.set_cookie_here("", request.scope)
         return reply
 
     return routes

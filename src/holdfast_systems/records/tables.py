@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from holdfast.base import Secret, now_us, utc_text, world
+from holdfast.base import now_us, utc_text
 from holdfast.store import Store, Tx
 from holdfast_systems.records.model import Kind, day_of, uid
 
@@ -13,26 +13,12 @@ PACKAGE = "holdfast_systems.records"
 SYSTEM = "records"
 BLOCK = 100
 """So many numbers a process takes at once; those that it does not use are never used."""
-SECRET_BYTES = 32
 
 
 def prepare(store: Store) -> None:
     """Bring the schema up to date and read the statements. Safe when many processes start at once."""
     store.migrate(PACKAGE, system=SYSTEM)
     store.load(PACKAGE)
-
-
-def shared_secret(store: Store, name: str) -> Secret:
-    """A secret that all processes share, made by the one that asks first."""
-    made = world().token_bytes(SECRET_BYTES).hex()
-
-    def phase(tx: Tx) -> str:
-        tx.rows("records_access.settle", name=f"secret:{name}", value=made)
-        found = setting(tx, f"secret:{name}")
-        assert found is not None
-        return found
-
-    return Secret(store.atomic(phase, repeatable=True))
 
 
 def setting(tx: Tx, name: str) -> str | None:

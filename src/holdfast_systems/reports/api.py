@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
@@ -94,7 +94,12 @@ class Threads:
 
 
 def api(
-    flows: Flows, invocations: Invocations, ground: Ground, threads: Threads, *, signed_in: Callable[[Scope], bool]
+    flows: Flows,
+    invocations: Invocations,
+    ground: Ground,
+    threads: Threads,
+    *,
+    signed_in: Callable[[Scope], Awaitable[bool]],
 ) -> Application:
     """The API, for whoever has the operator's token or a session of the page."""
     app = FastAPI(

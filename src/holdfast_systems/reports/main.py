@@ -56,7 +56,7 @@ def build(ground: Ground) -> System:
     invocations = Invocations(runs, work, reaper, links, settings)
     flows = Flows(runs, definitions, artifacts)
     threads = Threads()
-    session = Session(ground.token)
+    session = Session(ground.store, ground.token)
 
     def stop() -> None:
         threads.close()

@@ -13,7 +13,6 @@ from holdfast.http.asgi import Receive, Reply, Scope, Send, give
 from holdfast.http.aside import aside
 from holdfast.http.origin import is_foreign
 from holdfast.http.sessions import Sessions
-from holdfast.http.wrong_tokens import matches
 from holdfast.store import Tx
 from holdfast_systems.credentials import tables
 from holdfast_systems.credentials.faults import NOT_FOUND
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from holdfast_systems.credentials.engine import Engine
 
 COOKIE = "holdfast_credentials"
-OPERATOR = "operator"
 LATEST = 10
 ROWS = 50
 FIELDS_MAX = 10
@@ -47,7 +45,6 @@ class EnginePages:
     def __init__(self, engine: Engine, token: Secret) -> None:
         self._engine = engine
         self._endpoints = Endpoints(engine.store, {})  # only read: no scheme is needed
-        self._token = token
         self._sessions = Sessions(engine.store, token, cookie=COOKIE)
         self._style = resources.files(__package__).joinpath("style.css").read_bytes()
 
@@ -67,7 +64,7 @@ class EnginePages:
             return _moved()  # somebody loads again what a form led to
         if path == "/style.css":
             return Reply(body=self._style, content_type="text/css; charset=utf-8")
-        if not await self._is_signed_in(scope):
+        if not await self._sessions.holds(scope):
             return _html(views.sign_in(_root(path)), status=200 if path == "/" else 401)
         if path == "/":
             wanted = _field(scope.get("query_string", b""), "platform")
@@ -76,20 +73,10 @@ class EnginePages:
         page = await aside(lambda: self._person(platform, user_id))
         return _html(views.nobody(_root(path)), status=404) if page is None else _html(page)
 
-    async def _is_signed_in(self, scope: Scope) -> bool:
-        # Only what we have signed is worth a question to the database.
-        return self._sessions.signed(scope) is not None and await aside(lambda: self._sessions.read(scope)) is not None
-
     async def _sign_out(self, scope: Scope) -> Reply:
         _check_origin(scope)
-        session = self._sessions.signed(scope)
-        if session is not None:
-            await aside(lambda: self._sessions.end(session))
-        return self._moved_with("", scope)
-
-    def _moved_with(self, cookie: str, scope: Scope) -> Reply:
-        secure = scope.get("scheme") == "https"
-        return _moved(self._sessions.set_cookie(cookie, path=scope.get("root_path", ""), secure=secure))
+        await self._sessions.leave(scope)
+        return _moved(self._sessions.set_cookie_here("", scope))
 
     async def _sign_in(self, scope: Scope, receive: Receive) -> Reply:
         _check_origin(scope)
@@ -99,9 +86,10 @@ class EnginePages:
             message = await receive()
             body += message.get("body", b"")
             more = message.get("more_body", False)
-        if not matches(scope, self._token, _field(body, "token").strip()):
+        cookie = self._sessions.enter(scope, _field(body, "token").strip())
+        if cookie is None:
             return _html(views.sign_in("", wrong=True), status=401)
-        return self._moved_with(self._sessions.begin(OPERATOR), scope)
+        return _moved(self._sessions.set_cookie_here(cookie, scope))
 
     def _overview(self, wanted: str) -> str:
         names = self._engine.platforms

@@ -101,7 +101,7 @@ CREATE TABLE holdfast_records_usage (
   PRIMARY KEY (account_id, period)
 );
 
--- What all processes agree on: the secret of cursors, the maintenance window, troubles that were told.
+-- What all processes agree on: the maintenance window, troubles that were told.
 CREATE TABLE holdfast_records_setting (
   name TEXT NOT NULL PRIMARY KEY,
   value TEXT NOT NULL,

@@ -7,9 +7,10 @@ import re
 import pytest
 
 from holdfast.base import now_us, utc_text
+from holdfast.http.wrong_tokens import TRIES_MAX
 from holdfast_systems.records.quotas import resets_us
 
-from .live import OPERATOR, Live
+from .live import OPERATOR, TOKEN, Live
 
 KEY = re.compile(r"rdb_[0-9A-Za-z]{32}\Z")
 DAY_S = 86_400
@@ -168,3 +169,26 @@ def test_a_window_that_has_not_begun_closes_nothing(live: Live) -> None:
     window = {"from": utc_text(now_us() + 60_000_000), "until": utc_text(now_us() + 120_000_000)}
     live.operate("PUT", "/maintenance", json=window)
     assert account.get("/companies").status_code == 200
+
+
+def test_signing_out_ends_the_session_on_the_server(live: Live) -> None:
+    entered = live.http.post("/records/session", json={"token": TOKEN})
+    cookie = entered.headers["set-cookie"].split(";")[0]
+    asked = {"Cookie": cookie, "X-Records-Page": "1", "X-Account-Id": "acct_acme"}
+    live.http.cookies.clear()
+    assert live.http.get("/records/v1/companies", headers=asked).status_code == 200
+    assert live.http.delete("/records/session", headers=asked).status_code == 200
+    live.http.cookies.clear()
+    assert live.http.get("/records/v1/companies", headers=asked).status_code == 401
+
+
+def test_wrong_operators_tokens_are_counted_and_api_keys_are_not_taken_for_them(live: Live) -> None:
+    account = live.account()
+    for _ in range(TRIES_MAX + 5):
+        assert account.get("/companies").status_code == 200
+    statuses = [
+        live.http.get("/records/v1/admin/keys", headers={"Authorization": "Bearer guess"}).status_code
+        for _ in range(TRIES_MAX + 1)
+    ]
+    assert statuses == [*[401] * TRIES_MAX, 429]
+    assert live.operate("GET", "/keys?account_id=acct_acme").status_code == 200

@@ -8,8 +8,9 @@ from urllib.parse import parse_qs
 from holdfast.catalog import CORE
 from holdfast.http import BodyRule, Edge
 from holdfast.http.asgi import Application, Receive, Reply, Scope, Send, give
+from holdfast.http.origin import is_foreign
 from holdfast_systems.reports.faults import REPORTS
-from holdfast_systems.reports.pages.session import Session, set_cookie
+from holdfast_systems.reports.pages.session import Session
 
 FIELDS_MAX = 10
 FORM = BodyRule(bytes_max=4_096, json_checked=False)
@@ -49,33 +50,51 @@ class Pages:
         if path == "/sign-in" and method == "POST":
             return await give(await self._signed_in(scope, receive), send, head=False)
         if path == "/sign-out" and method == "POST":
-            return await give(_moved("./", cookie=set_cookie("", scope, seconds=0)), send, head=False)
+            return await give(await self._signed_out(scope), send, head=False)
         if method not in ("GET", "HEAD"):
             raise CORE["METHOD_NOT_ALLOWED"]()
-        return await give(self._shown(scope, path), send, head=method == "HEAD")
+        return await give(await self._shown(scope, path), send, head=method == "HEAD")
 
-    def _shown(self, scope: Scope, path: str) -> Reply:
+    async def _shown(self, scope: Scope, path: str) -> Reply:
         if path in ASSETS:
             return Reply(body=self._assets[path], content_type=ASSETS[path], headers={"cache-control": "no-cache"})
         if path == "":
             return _moved(f"{scope.get('root_path', '')}/")
         if path != "/":
             return _moved("./")
-        if not self._session.admits(scope):
+        if not await self._session.admits(scope):
             return self._asked(status=200)
         return _html(self._page)
 
+    async def _signed_out(self, scope: Scope) -> Reply:
+        _check_origin(scope)
+        await self._session.leave(scope)
+        return _moved("./", cookie=self._session.set_cookie_here("", scope))
+
     async def _signed_in(self, scope: Scope, receive: Receive) -> Reply:
+        _check_origin(scope)
         body, more = b"", True
         while more:  # the edge bounds it
             message = await receive()
             body += message.get("body", b"")
             more = message.get("more_body", False)
-        cookie = self._session.begin(_field(body, "token").strip())
-        return self._asked(status=401, wrong=True) if cookie is None else _moved("./", cookie=set_cookie(cookie, scope))
+        cookie = self._session.enter(scope, _field(body, "token").strip())
+        if cookie is None:
+            return self._asked(status=401, wrong=True)
+        return _moved("./", cookie=self._session.set_cookie_here(cookie, scope))
 
     def _asked(self, *, status: int, wrong: bool = False) -> Reply:
         return _html(self._sign_in.replace("{wrong}", WRONG if wrong else "").encode(), status=status)
+
+
+def _check_origin(scope: Scope) -> None:
+    """Let no page of another site sign anybody in or out.
+
+    Raises:
+        Failure: FORBIDDEN.
+    """
+    if is_foreign(scope, ""):
+        raise CORE["FORBIDDEN"]("The request came from another site.")
 
 
 def _is_own(path: str) -> bool:
@@ -94,7 +113,13 @@ def _field(form: bytes, name: str) -> str:
 
 
 def _html(page: bytes, *, status: int = 200) -> Reply:
-    headers = {"content-security-policy": POLICY, "cache-control": "no-store", "x-content-type-options": "nosniff"}
+    headers = {
+        "content-security-policy": POLICY,
+        "cache-control": "no-store",
+        "x-content-type-options": "nosniff",
+        # Not `no-referrer`: a form would then name no origin, and could not be told from another site's.
+        "referrer-policy": "same-origin",
+    }
     return Reply(body=page, status=status, headers=headers)
 
 

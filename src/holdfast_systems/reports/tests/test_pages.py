@@ -94,6 +94,18 @@ def test_a_failure_is_told_and_the_step_is_run_again(solo: Site, page: Page) -> 
     expect(page.locator("#token")).to_be_visible()
 
 
+def test_signing_out_ends_the_session_on_the_server(solo: Site) -> None:
+    here = solo()
+    with httpx.Client(base_url=f"{here.address}/reports", verify=False) as browser:
+        cookie = {"Cookie": browser.post("/sign-in", data={"token": TOKEN}).headers["set-cookie"].split(";")[0]}
+        browser.cookies.clear()
+        assert browser.get("/v1/flow-runs", headers=cookie).status_code == 200
+        foreign = {**cookie, "Origin": "https://evil.example"}
+        assert browser.post("/sign-out", headers=foreign).status_code == 403
+        assert browser.post("/sign-out", headers=cookie).status_code == 303
+        assert browser.get("/v1/flow-runs", headers=cookie).status_code == 401
+
+
 def test_a_session_reads_and_changes_nothing_for_another_site(solo: Site) -> None:
     here = solo()
     with httpx.Client(base_url=f"{here.address}/reports", verify=False) as browser:
