@@ -43,7 +43,7 @@ SECRET = "a shared secret of the bench"
 LATENCY = """
 SELECT processed.processed_us - event.created_us
   FROM holdfast_credentials_processed_event AS processed
-  JOIN holdfast_webhook_event AS event ON event.id = processed.event_id
+  JOIN holdfast_webhook_event AS event ON event.tenant = 'credentials' AND event.id = processed.event_id
  WHERE substr(event.id, 1, 11) = 'evt_sample_'
 """
 

@@ -133,7 +133,7 @@ def show(job_id: JobId, database: DatabaseUrl = None, as_json: AsJson = False) -
     """Show one dead letter: what it died of, its payload with secrets masked, and its whole timeline."""
     with opened(database) as store:
         found = store.atomic(lambda tx: job_view(tx, job_id), write=False)
-        DeadLetters(store).show(str((found.job or {})["id"]))
+        DeadLetters(store).show(found.id)  # which raises for a job that is not dead
         say_job(found, as_json=as_json)
 
 

@@ -24,6 +24,7 @@ EVENTS_MAX = 500
 class JobView:
     """A job with its history, read at one moment."""
 
+    id: str
     now_us: int
     job: dict[str, Any] | None
     """None when the job is gone: pruned or discarded, and only its history is there."""
@@ -66,6 +67,7 @@ def view(tx: Tx, job_id: str, *, events_max: int = EVENTS_MAX) -> JobView:
     if not found and not events:
         raise JOB_NOT_FOUND(job_id=job_id)
     return JobView(
+        id=job_id,
         now_us=tx.now_us(),
         job=found[0] if found else None,
         events=events[:events_max][::-1],
