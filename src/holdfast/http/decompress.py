@@ -157,7 +157,8 @@ class _Brotli:
 
 
 def _decoder(encoding: str) -> _Decoder | None:
-    if encoding in {"", "identity"}:
+    encoding = ", ".join(part for word in encoding.split(",") if (part := word.strip()) not in {"", "identity"})
+    if not encoding:
         return None
     if encoding in {"gzip", "x-gzip"}:
         return _Zlib("gzip")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -75,7 +76,7 @@ class Reply:
         """
         try:
             # Its size was bounded when it was received; the general limit of JSON may be smaller.
-            return decode(self.body, bytes_max=max(len(self.body), 1))
+            return decode(self.body.removeprefix(BOM_UTF8), bytes_max=max(len(self.body), 1))
         except CodecError as broken:
             excerpt = self.body[:EXCERPT_BYTES_MAX].decode("utf-8", "replace")
             raise self._unreadable(broken.reason, received=Private(excerpt)) from broken

@@ -13,7 +13,7 @@ import asyncio
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
 from typing import Any
 
@@ -25,6 +25,7 @@ from yarl import URL
 
 from holdfast.catalog import Failure, Remote
 from holdfast.catalog.core import INVALID_RESPONSE
+from holdfast.http.connection import Connection
 from holdfast.http.decompress import Body
 
 INFORMATIONAL_MAX = 16
@@ -104,6 +105,7 @@ class Wire:
     def __init__(self, connector: aiohttp.TCPConnector) -> None:
         self._connector = connector
         self._loop = asyncio.get_running_loop()
+        connector._factory = partial(Connection, loop=self._loop)  # type: ignore[assignment]  # it is one
         self._origins: dict[tuple[str, str | None], aiohttp.ClientRequest] = {}
 
     async def close(self) -> None:
@@ -156,6 +158,7 @@ class Wire:
         kept = False
         writing: asyncio.Task[None] | None = None
         try:
+            protocol.expect(head_only=target.method == "HEAD")
             protocol.set_response_params(
                 skip_payload=target.method == "HEAD",
                 read_until_eof=True,
@@ -181,7 +184,7 @@ class Wire:
             else:
                 received = await _whole(payload, message.headers, head=target.method == "HEAD", most=body_bytes_max)
             # Who answers before it has heard everything has stopped listening.
-            kept = payload.is_eof() and (writing is None or writing.done())
+            kept = payload.is_eof() and not protocol.should_close and (writing is None or writing.done())
             return Answered(message.code, message.headers, received)
         finally:
             if writing is not None:
