@@ -69,7 +69,7 @@ def decode(text: str | bytes, *, bytes_max: int | None = None, depth_max: int | 
     try:
         text = _utf8(text) if isinstance(text, str) else text.decode()
         _check_depth(text, bound.json_depth_max if depth_max is None else depth_max)
-        value = _DECODER.decode(text)
+        value = (_DECODER if len(text) <= _PIECE_CHARS else _SHARING).decode(text)
         if _SURROGATE.search(text):
             _utf8(_ENCODER.encode(value))
     except CodecError:
@@ -120,9 +120,12 @@ _AS_TEXT = frozenset({"UUID", "Decimal", "PurePath"})
 
 
 # Possessive, and content with a missing closing quote, so that hostile text costs linear time.
-_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_WHOLE = re.compile(r'(?:[^"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 _BRACKET = re.compile(r"[][{}]")
+_PIECE_CHARS = 65_536
+"""So much is searched in one go: longer, and every other thread would wait for it, an event loop among them."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def _check_size(text: str | bytes, bytes_max: int) -> None:
@@ -138,11 +141,18 @@ def _check_depth(text: str, depth_max: int) -> None:
     # Cheap bound first: fewer opening brackets than the limit can never nest too deep.
     if text.count("[") + text.count("{") <= depth_max:
         return
-    depth = 0
-    for bracket in _BRACKET.findall(_STRING.sub("", text)):
-        depth += 1 if bracket in "[{" else -1
-        if depth > depth_max:
-            raise CodecError("too_deep", f"nested deeper than {depth_max} levels")
+    depth = start = 0
+    size = _PIECE_CHARS
+    while start < len(text) and size < 2 * len(text) + 2 * _PIECE_CHARS:
+        whole = _WHOLE.match(text, start, start + size)
+        if whole is None or whole.end() == start:
+            size *= 2  # a string is longer than the piece, or never ends
+            continue
+        for bracket in _BRACKET.findall(_STRING.sub("", whole[0])):
+            depth += 1 if bracket in "[{" else -1
+            if depth > depth_max:
+                raise CodecError("too_deep", f"nested deeper than {depth_max} levels")
+        start, size = whole.end(), _PIECE_CHARS
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -176,3 +186,7 @@ _CANONICAL = json.JSONEncoder(
     separators=(",", ":"), ensure_ascii=False, allow_nan=False, sort_keys=True, default=json_form
 )
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+# A function of ours for each number lets other threads have a turn, which the scanner by itself does not.
+_SHARING = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite, parse_int=lambda digits: int(digits)
+)

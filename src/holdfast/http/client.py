@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from yarl import URL
 
-from holdfast.base import Private
+from holdfast.base import Private, monotonic_s
 from holdfast.catalog import Failure, StatusTable
 from holdfast.catalog.core import DEADLINE_EXCEEDED, NETWORK_TIMEOUT
 from holdfast.guard import Link
+from holdfast.http.aside import aside
 from holdfast.http.judge import Judge
 from holdfast.http.outgoing import REDIRECTS, SAFE_METHODS, Outgoing, Sending, outgoing, redirected
 from holdfast.http.reply import Headers, Reply
@@ -39,6 +40,8 @@ T = TypeVar("T")
 
 AGENT = "holdfast"
 RESPONSE_BYTES_MAX = 8_388_608
+READ_INLINE_BYTES_MAX = 65_536
+"""A larger body is read beside the event loop, which others need meanwhile."""
 MARGIN_S_MAX = 0.002
 """We stop so long before the deadline, so that its owner gets our failure rather than a bare timeout."""
 
@@ -167,7 +170,8 @@ class HttpClient:
 
         Args:
             key: the idempotency key of a write; every attempt sends the same, and only with it is a write repeated.
-            read: makes the result from the reply, as `Reply.json` does; what it refuses may be tried again.
+            read: makes the result from the reply, as `Reply.json` does; what it refuses may be tried again. A large
+                body is read in a thread, within the time of the call.
             reads: this method changes nothing here, although others of its name do: a search by POST.
             statuses: which statuses are failures; None leaves it to the link's classifier, from 400 on.
 
@@ -183,12 +187,16 @@ class HttpClient:
         judge = Judge(link=link, statuses=statuses)
 
         async def attempt() -> Any:
+            began_s = monotonic_s()
             try:
                 reply = await self.send(method, url, **options)
                 failure = judge.failure(reply)
                 if failure is not None:
                     raise failure
-                return reply if read is None else read(reply)
+                if read is None or len(reply.body) <= READ_INLINE_BYTES_MAX:
+                    return reply if read is None else read(reply)
+                timeouts: Timeouts = options.get("timeouts") or self._prepare.keywords["timeouts"]
+                return await _read_aside(read, reply, timeouts.total_s - (monotonic_s() - began_s))
             except Failure as failed:
                 judge.settle(failed)
                 raise
@@ -255,3 +263,16 @@ class HttpClient:
             raise raised from raised.__cause__
         headers = Headers(answered.headers.items())
         return Reply(status=answered.status, headers=headers, body=answered.body, url=str(request.url))
+
+
+async def _read_aside(read: Callable[[Reply], T], reply: Reply, seconds: float) -> T:
+    """Read a large body in a thread, and wait for it no longer than this or than the deadline allows.
+
+    Raises:
+        Failure: NETWORK_TIMEOUT; what was begun goes on in its thread and serves nobody.
+    """
+    try:
+        async with asyncio.timeout(max(0.0, min(seconds, left_s()))):
+            return await aside(lambda: read(reply))
+    except TimeoutError as late:
+        raise NETWORK_TIMEOUT(phase="read", bytes=len(reply.body)) from late
