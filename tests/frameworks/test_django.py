@@ -61,6 +61,7 @@ class Project:
             env={**os.environ, "DJANGO_SETTINGS_MODULE": "settings"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            umask=0o077,  # other users may not open the database
             text=True,
         )
 
