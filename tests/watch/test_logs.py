@@ -101,6 +101,7 @@ def test_nothing_is_logged_after_the_end(out: io.StringIO) -> None:
         ("webhook.received", {"code": None}, "info"),
         ("webhook.received", {"code": "INVALID_SIGNATURE"}, "warning"),
         ("worker.trouble", {}, "error"),
+        ("step.failed", {}, "warning"),
         ("alert.fired", {"severity": "critical"}, "error"),
         ("alert.fired", {"severity": "warning"}, "warning"),
         ("alert.fired", {}, "warning"),

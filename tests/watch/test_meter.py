@@ -177,6 +177,11 @@ def test_every_transition_of_a_job_is_counted(verb: str) -> None:
             },
         ),
         (
+            "step.failed",
+            {"system": "reports", **CORE["STORAGE_FULL"].facts},
+            {("errors_total", "step", "STORAGE_FULL", "critical"): 1},
+        ),
+        (
             "worker.trouble",
             CORE["STORAGE_FULL"].facts,
             {

@@ -184,6 +184,10 @@ def _worker_trouble(meter: Meter, facts: Facts) -> None:
     _error(meter, "worker", facts)
 
 
+def _step_failed(meter: Meter, facts: Facts) -> None:
+    _error(meter, "step", facts)
+
+
 _MORE: dict[str, Rule] = {
     "finished": _job_finished,
     "retried": _job_retried,
@@ -207,4 +211,5 @@ RULES: dict[str, Rule] = {
     "delivery.attempted": _delivery_attempted,
     "webhook.received": _webhook_received,
     "worker.trouble": _worker_trouble,
+    "step.failed": _step_failed,
 }

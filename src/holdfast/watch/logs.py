@@ -25,7 +25,7 @@ QUIET = frozenset({"link.succeeded"})
 """Too many to tell at `info`."""
 WARNED = frozenset({
     "job.retried", "job.reclaimed", "job.settled_late", "job.released", "link.retried", "link.gave_up", "link.rejected",
-    "breaker.opened", "queue.paused", "switch.flipped",
+    "breaker.opened", "queue.paused", "switch.flipped", "step.failed",
 })  # fmt: skip
 WRONG = frozenset({"job.failed", "worker.trouble", "alert.trouble", "exception.caught"})
 _CONTEXT = ("request_id", "trace_id", "span_id")

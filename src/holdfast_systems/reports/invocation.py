@@ -329,13 +329,13 @@ class Invocations:
         step = step_of(snapshot.document, step_id) or {}
         began = time_us(step.get("startedAt"))
         bus.tell(
-            f"reports.{name}",
+            name,
+            system="reports",
             run_id=snapshot.run_id,
             step_id=step_id,
             step_type=step.get("stepType"),
             attempt=step.get("attempts"),
-            code=None if failure is None else failure.code,
-            technical=None if failure is None else failure.technical,
+            **({} if failure is None else {**failure.fault.facts, "technical": failure.technical}),
             duration_us=None if began is None or name == "step.claimed" else max(0, snapshot.read_us - began),
         )
 

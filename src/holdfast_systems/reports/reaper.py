@@ -52,7 +52,10 @@ class Reaper:
         written = self._links.runs.call(self._runs.patch, snapshot, patch)
         if written is not None and bus.listeners:
             step = step_of(written.document, step_id) or {}
-            bus.tell("reports.step.reaped", run_id=snapshot.run_id, step_id=step_id, state=step.get("state"))
+            bus.tell("step.reaped", system="reports", run_id=snapshot.run_id, step_id=step_id, state=step.get("state"))
+            if step.get("state") == StepState.FAILED:
+                facts = STEP_LEASE_EXPIRED.facts
+                bus.tell("step.failed", system="reports", run_id=snapshot.run_id, step_id=step_id, **facts)
         return written
 
     def _ending(self, task: Task) -> dict[str, Any]:

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from holdfast.artifact import ARTIFACT_FAULTS
-from holdfast.base import REAL, replaced, utc_text
+from holdfast.base import REAL, bus, replaced, utc_text
 from holdfast.catalog import CORE, Failure
 from holdfast.store import Store
-from holdfast_systems.reports.faults import FIRESTORE_UNAVAILABLE, GCS_WRITE_FAILED, GEMINI_REQUEST_FAILED
+from holdfast.watch.meter import Meter
+from holdfast_systems.reports.faults import FIRESTORE_UNAVAILABLE, GCS_WRITE_FAILED, GEMINI_REQUEST_FAILED, REPORTS
 from holdfast_systems.reports.model import ABSENT
 
 from .scene import Scene
@@ -366,6 +367,24 @@ def test_a_bug_ends_the_step_and_is_not_told_to_anybody(scene: Scene) -> None:
     assert scene.event().result == "FAILED"
     assert scene.step()["error"]["code"] == "INTERNAL_ERROR"
     assert "hunter2" not in str(scene.document())
+
+
+def test_what_becomes_of_a_step_is_told_once_after_the_commit(scene: Scene) -> None:
+    scene.ready_report()
+    told: list[tuple[str, Any, Any]] = []
+    stop = bus.listen(
+        lambda verb, facts: told.append((verb, facts["step_id"], facts.get("code"))) if "step." in verb else None
+    )
+    try:
+        scene.model.output = {"summary": {}}
+        scene.event()
+        scene.event()
+    finally:
+        stop()
+    assert told == [("step.claimed", "report", None), ("step.failed", "report", "INVALID_STRUCTURED_OUTPUT")]
+    counted = Meter()
+    counted.hear("step.failed", {**REPORTS["INVALID_STRUCTURED_OUTPUT"].facts})
+    assert [one.metric.name for one in counted.take()] == ["errors_total"]
 
 
 def test_a_failure_of_the_store_raises_one_of_our_codes(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
