@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.store import Store
+from holdfast.testing.processes import wait_until
 from holdfast_systems.reports.firestore import FirestoreDefinitions, FirestoreRuns, connect
 
 from .firestore_standin import FirestoreStandIn, firestore_standin
@@ -125,6 +127,25 @@ def test_a_commit_whose_reply_was_lost_has_one_effect(here: Running, firestore: 
     run = here.run("run_1")
     assert [step["attempts"] for step in run["steps"].values()] == [1, 1, 1]
     assert here.standin.call_count == 1
+
+
+def test_a_step_that_somebody_else_has_ended_meanwhile_is_step_finalize_conflict(
+    here: Running, written: Callable[[str, dict[str, Any]], None]
+) -> None:
+    here.submit(run_body("run_1"))
+    assert [here.result("run_1") for _ in range(2)] == ["SUCCEEDED"] * 2
+    here.standin.faults.switch(delay_s=0.5)
+    with ThreadPoolExecutor(1) as threads:
+        under_way = threads.submit(here.result, "run_1")
+        wait_until(
+            lambda: here.run("run_1")["steps"]["report"]["state"] == "RUNNING", within_s=30, what="the step has begun"
+        )
+        document = {name: value for name, value in here.run("run_1").items() if name != "usage"}
+        document["steps"]["report"] |= {"state": "SUCCEEDED", "outputs": {"gcs_uri": "gs://elsewhere/report.json"}}
+        written("run_1", document)
+        assert under_way.result() == "STEP_FINALIZE_CONFLICT"
+    step = here.run("run_1")["steps"]["report"]
+    assert (step["outputs"], step.get("error")) == ({"gcs_uri": "gs://elsewhere/report.json"}, None)
 
 
 def test_a_step_that_somebody_made_ready_too_early_is_dependency_not_succeeded(
