@@ -136,4 +136,4 @@ def test_details_that_contain_themselves_end_somewhere(dialect):
 @pytest.mark.parametrize("dialect", Dialect)
 def test_every_core_fault_can_be_written_in_every_dialect(dialect):
     for fault in CORE:
-        assert body_of(render(fault(), dialect))
+        assert body_of(render(fault.occur(), dialect))

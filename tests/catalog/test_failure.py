@@ -148,10 +148,10 @@ def test_a_cause_without_text_does_not_silence_the_log() -> None:
 
 def test_a_failure_takes_the_context_and_the_moment_in_which_it_is_made() -> None:
     with replaced(World(wall_us=lambda: 42)), enriched(request_id="req_1"):
-        failure = SILENT()
+        failure = SILENT.occur()
     assert failure.context.request_id == "req_1"
     assert failure.at_us == 42
-    assert SILENT().context == Context()
+    assert SILENT.occur().context == Context()
 
 
 def test_a_context_that_is_given_wins_over_the_one_in_force() -> None:
@@ -160,7 +160,7 @@ def test_a_context_that_is_given_wins_over_the_one_in_force() -> None:
 
 
 def test_what_the_fault_declares_can_be_asked_of_the_failure() -> None:
-    failure = SILENT()
+    failure = SILENT.occur()
     assert (failure.code, failure.status, failure.blame) == ("BANK_SILENT", 503, Blame.UPSTREAM)
     assert failure.details == {}
     assert failure.retry_after_s is None
@@ -242,7 +242,7 @@ def test_only_a_deep_copy_has_details_of_its_own() -> None:
 
 
 def test_a_copy_keeps_its_secrets_and_a_pickle_does_not() -> None:
-    failure = SILENT(key=Secret("hunter2"), nested={"key": Secret("hunter2")}, inner=Private(Secret("hunter2")))
+    failure = SILENT.occur(key=Secret("hunter2"), nested={"key": Secret("hunter2")}, inner=Private(Secret("hunter2")))
     assert copy.deepcopy(failure).details["key"] == Secret("hunter2")
     sent = pickle.dumps(failure)
     assert b"hunter2" not in sent
@@ -250,7 +250,7 @@ def test_a_copy_keeps_its_secrets_and_a_pickle_does_not() -> None:
 
 
 def test_a_detail_that_cannot_be_pickled_arrives_in_its_plain_form() -> None:
-    arrived = pickle.loads(pickle.dumps(SILENT(lock=threading.Lock(), call=lambda: 1, n=1, odd=Unspeakable())))
+    arrived = pickle.loads(pickle.dumps(SILENT.occur(lock=threading.Lock(), call=lambda: 1, n=1, odd=Unspeakable())))
     assert arrived.details["n"] == 1
     assert arrived.details["lock"] == plain(threading.Lock())
     assert arrived.details["call"] == "<function>"

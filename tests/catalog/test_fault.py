@@ -46,6 +46,13 @@ def test_other_numbers_are_no_status(status: int) -> None:
         fault(status=status)
 
 
+def test_a_success_is_declared_only_where_nothing_failed() -> None:
+    errors = Catalog("shop")
+    with pytest.raises(FaultInvalid, match="200 is the status of a success"):
+        errors.fault("DONE", status=200, says="Done.")
+    assert errors.fault("NOTHING_TO_DO", status=200, says="Nothing to do.", blame=Blame.NO_OP).status == 200
+
+
 @pytest.mark.parametrize("says", ["", " ", "\n\t", "\u00a0"])
 def test_a_fault_has_something_to_say(says: str) -> None:
     with pytest.raises(FaultInvalid, match="BANK_SILENT: `says` is empty"):
@@ -55,8 +62,6 @@ def test_a_fault_has_something_to_say(says: str) -> None:
 @pytest.mark.parametrize(
     ("status", "blame"),
     [
-        (200, Blame.NO_OP),
-        (399, Blame.NO_OP),
         (400, Blame.CLIENT),
         (409, Blame.CONFLICT),
         (429, Blame.CLIENT),

@@ -132,5 +132,5 @@ def test_the_rule_of_critical_faults_is_exported_like_every_other() -> None:
 def test_no_rule_lists_codes_to_say_whose_doing_something_is() -> None:
     by_name = {rule.name: rule for rule in RULES}
     assert "NOT_FOUND" not in rule_file(RULES)
-    assert by_name["external_service_down"].what.of[0].never == (("blame", ("client", "conflict", "no-op")),)  # type: ignore[union-attr]
+    assert by_name["external_service_down"].what.of[0].only == (("blame", ("upstream",)),)  # type: ignore[union-attr]
     assert by_name["high_error_rate"].what.part.only == (("blame", ("server", "upstream")),)  # type: ignore[union-attr]

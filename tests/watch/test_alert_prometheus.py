@@ -98,7 +98,7 @@ def tell(process: Process, minute: float) -> None:
     process.tell("webhook.received", source="shop", code=None, times=5, flush=False)
     process.tell("webhook.received", source="shop", code="UNAUTHORIZED", times=12 if bad else 0, flush=False)
     for link, times in (("api → bank", 6 if bad else 0), ("api → mail", 1)):
-        given_up = {"code": "UPSTREAM_ERROR", "reason": "attempts_used", "flush": False}
+        given_up = {"code": "UPSTREAM_ERROR", "blame": "upstream", "reason": "attempts_used", "flush": False}
         process.tell("link.gave_up", link=link, times=times, **given_up)
         process.tell("link.succeeded", link=link, attempt=1, times=9, flush=False)
     process.tell("job.finished", queue="pdf", duration_us=1_000, times=20, flush=False)

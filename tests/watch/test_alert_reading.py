@@ -20,6 +20,8 @@ from holdfast.watch.series import StoreSeries
 
 from .alert_scene import Process, open_sqlite, stand_at_a_slice
 
+FAILED = {"code": "UPSTREAM_ERROR", "blame": "upstream", "reason": "attempts_used"}
+
 BY_NAME = {rule.name: rule for rule in RULES}
 GOOD = {"outcome": "delivered", "attempt": 1, "status": 200, "duration_s": 0.1}
 BAD = {"outcome": "retried", "attempt": 1, "status": 503, "code": "SERVICE_UNAVAILABLE", "duration_s": 0.1}
@@ -126,13 +128,13 @@ def test_one_database_error_that_several_layers_report_counts_once(process: Proc
 def test_a_service_is_charged_with_its_failures_and_with_calls_its_breaker_turned_down(
     process: Process, reading: Reader
 ) -> None:
-    process.tell("link.gave_up", link="a", code="UPSTREAM_ERROR", reason="attempts_used", times=3)
-    process.tell("link.retried", link="a", code="NETWORK_TIMEOUT", times=2)
-    for code in ("NOT_FOUND", "UNAUTHORIZED", "CONFLICT", "RATE_LIMIT_EXCEEDED"):
+    process.tell("link.gave_up", link="a", **FAILED, times=3)
+    process.tell("link.retried", link="a", code="NETWORK_TIMEOUT", blame="upstream", times=2)
+    for code in ("NOT_FOUND", "UPSTREAM_REJECTED", "CONFLICT", "RATE_LIMIT_EXCEEDED"):
         process.tell("link.gave_up", link="a", **CORE[code].facts, reason="not_retryable", times=40)
     process.tell("link.rejected", link="a", code="BREAKER_OPEN", reason="breaker_open", times=5)
     process.tell("link.rejected", link="a", code="RATE_LIMIT_EXCEEDED", reason="limit_reached", times=9)
-    process.tell("link.gave_up", link="b", code="UPSTREAM_ERROR", reason="attempts_used", times=1)
+    process.tell("link.gave_up", link="b", **FAILED, times=1)
     assert reading.of("external_service_down") == {"a": 10, "b": 1}
 
 

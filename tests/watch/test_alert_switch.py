@@ -23,6 +23,8 @@ from holdfast.worker import Jobs
 
 from .alert_scene import Process, open_sqlite, stand_at_a_slice
 
+FAILED = {"code": "UPSTREAM_ERROR", "blame": "upstream", "reason": "attempts_used"}
+
 PRIMARY, FALLBACK = "records → millionverifier", "records → zerobounce"
 NAME = "email-verifier"
 
@@ -55,8 +57,8 @@ def test_an_outage_switches_the_provider_and_its_end_switches_back(
         return f"million: {address}"
 
     def heard(event: LinkEvent) -> None:
-        code = None if event.failure is None else event.failure.code
-        process.tell(event.verb, link=event.link, attempt=event.attempt, code=code, reason=event.reason)
+        facts = {} if event.failure is None else event.failure.fault.facts
+        process.tell(event.verb, link=event.link, attempt=event.attempt, reason=event.reason, **facts)
 
     primary.on(heard)
     fallback.on(heard)
@@ -106,7 +108,7 @@ def test_every_process_sees_the_flip_within_a_second(switch: Switch, virtual_sto
 def test_an_alert_takes_back_only_what_it_did_itself(switch: Switch, virtual_store: Store, time: VirtualTime) -> None:
     process, alerts = Process(virtual_store), Alerts(virtual_store, StoreSeries(virtual_store))
     switch.flip(NAME, Side.FALLBACK, reason="cheaper this week")
-    process.tell("link.gave_up", link=PRIMARY, code="UPSTREAM_ERROR", reason="attempts_used", times=21)
+    process.tell("link.gave_up", link=PRIMARY, **FAILED, times=21)
     alerts.turn()
     time.advance(400)
     alerts.turn()
@@ -116,7 +118,7 @@ def test_an_alert_takes_back_only_what_it_did_itself(switch: Switch, virtual_sto
 
 def test_a_failing_fallback_flips_nothing(switch: Switch, virtual_store: Store, time: VirtualTime) -> None:
     process, alerts = Process(virtual_store), Alerts(virtual_store, StoreSeries(virtual_store))
-    process.tell("link.gave_up", link=FALLBACK, code="UPSTREAM_ERROR", reason="attempts_used", times=21)
+    process.tell("link.gave_up", link=FALLBACK, **FAILED, times=21)
     assert [one.cause for one in alerts.turn()] == [FALLBACK]
     assert switch.active(NAME) is Side.PRIMARY
 

@@ -24,6 +24,8 @@ from holdfast.worker import Jobs
 
 from .alert_scene import Process, open_sqlite, stand_at_a_slice
 
+FAILED = {"code": "UPSTREAM_ERROR", "blame": "upstream", "reason": "attempts_used"}
+
 BY_NAME = {rule.name: rule for rule in RULES}
 SLACK = SlackSink(name="ops", url=Secret("http://127.0.0.1:9/hook"))
 PAGED = WebhookSink(name="oncall", url=Secret("http://127.0.0.1:9/page"), severities=frozenset({Severity.CRITICAL}))
@@ -117,10 +119,10 @@ def test_each_cause_is_told_and_resolved_by_itself(
     alerts: Alerts, process: Process, time: VirtualTime, virtual_store: Store
 ) -> None:
     for link in ("a", "b"):
-        process.tell("link.gave_up", link=link, code="UPSTREAM_ERROR", reason="attempts_used", times=21)
+        process.tell("link.gave_up", link=link, **FAILED, times=21)
     alerts.turn()
     time.advance(200)
-    process.tell("link.gave_up", link="b", code="UPSTREAM_ERROR", reason="attempts_used", times=30)
+    process.tell("link.gave_up", link="b", **FAILED, times=30)
     time.advance(150)
     alerts.turn()
     of_links = [one for one in notices(virtual_store) if one[1] == "external_service_down"]

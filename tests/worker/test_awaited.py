@@ -43,7 +43,6 @@ async def addressed(to: str, job: Job) -> str:
         (partial(partial(addressed), "somebody"), True),
         (Sender().block, False),
         (partial(Sender().block), False),
-        (Sender, False),
     ],
 )
 def test_whatever_makes_a_coroutine_when_it_is_called_is_awaited(function: Any, asynchronous: bool) -> None:

@@ -22,6 +22,36 @@ def refused(name: str, value: object, remedy: str) -> ArgumentInvalid:
     return ArgumentInvalid(f"{name}={shown(value)}: {remedy}")
 
 
+def numeric(name: str, value: object, *, whole: bool = False, raises: type[ArgumentInvalid] = ArgumentInvalid) -> None:
+    """Refuse what is not a number at all; its range is for the caller to look at.
+
+    Raises:
+        ArgumentInvalid: or what is given as `raises`; it names the argument and what to write.
+    """
+    if isinstance(value, int if whole else int | float) and not isinstance(value, bool):
+        return
+    seconds = getattr(value, "total_seconds", None)
+    remedy = f"write {seconds():g}" if callable(seconds) else "write a whole number" if whole else "write a number"
+    raise raises(f"{name}: {shown(value)} is not {'a whole number' if whole else 'a number'}; {remedy}")
+
+
+def function(
+    name: str,
+    value: object,
+    remedy: str,
+    *,
+    optional: bool = True,
+    raises: type[ArgumentInvalid] = ArgumentInvalid,
+) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        ArgumentInvalid: or what is given as `raises`; it names the argument and what to write.
+    """
+    if not (callable(value) or (optional and value is None)):
+        raise raises(f"{name}: {shown(value)} is not a function; {remedy}")
+
+
 def number(
     name: str,
     value: object,
@@ -79,6 +109,11 @@ def one_of(name: str, value: Any, kinds: type[E]) -> E:
         return kinds(value)
     except ValueError:
         raise refused(name, value, suggestion(value, [kind.value for kind in kinds])) from None
+
+
+def is_a(value: object, kind: type | tuple[type, ...]) -> bool:
+    """Whether the value is of this type, where its annotation says so and the caller may not have read it."""
+    return isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool)
 
 
 def suggestion(given: object, known: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from enum import Enum
 from math import isfinite
 from typing import Any
 
+from holdfast.base.json_values import explained, refuse_keys
 from holdfast.base.secret import Private, Secret, SecretLeak
 from holdfast.base.world import limits
 
@@ -35,10 +36,12 @@ def encode(value: object) -> str:
 
     Raises:
         SecretLeak: the value holds a `Secret`.
-        TypeError: the value holds something JSON cannot say.
+        TypeError: the value holds something JSON cannot say, or a key that is not text.
         ValueError: the value holds itself, a NaN, an infinity or half a surrogate pair.
     """
-    return _utf8(_ENCODER.encode(value))
+    text = _utf8(_ENCODER.encode(value))
+    refuse_keys(value, json_form)
+    return text
 
 
 def canonical(value: object) -> str:
@@ -47,7 +50,14 @@ def canonical(value: object) -> str:
     Raises:
         SecretLeak, TypeError, ValueError: as `encode` does.
     """
-    return _utf8(_CANONICAL.encode(value))
+    text = _utf8(_CANONICAL.encode(value))
+    refuse_keys(value, json_form)
+    return text
+
+
+def why_no_json(value: object, error: BaseException) -> str:
+    """Why the value could not be encoded, and where in it."""
+    return explained(value, error, json_form)
 
 
 def digest(value: object) -> str:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
+from holdfast.base.arguments import ArgumentInvalid, instance, is_a, shown, suggestion
 from holdfast.catalog.fault import Blame, Fault, FaultInvalid, RetryRule, Severity, announce, blame_of
 
+FAILED_FROM = 400
+_FIELDS = frozenset(part.name for part in fields(Fault))
 _FIXED = ("code", "status", "catalog", "overlay")
 
 
 class CodeTaken(FaultInvalid):
     """A code was declared a second time with another meaning."""
+
+
+class CodeUnknown(KeyError):
+    """A catalog was asked for a code that it has not."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would show it in quotes
 
 
 class Catalog:
@@ -32,6 +42,9 @@ class Catalog:
             extends: catalogs whose faults are taken over, usually `(CORE,)`: only needed to look them up here, to
                 refine their words, or to change their rules by a policy file.
         """
+        instance("name", name, str, 'write Catalog("shop")')
+        if is_a(extends, Catalog):
+            raise ArgumentInvalid("extends: write a tuple, extends=(CORE,)")
         self.name = name
         self.docs = docs
         self._faults: dict[str, Fault] = {}
@@ -67,6 +80,13 @@ class Catalog:
             FaultInvalid: the code, the status or the text cannot be right.
             CodeTaken: the code is declared already and means something else.
         """
+        if not is_a(status, int):
+            raise FaultInvalid(f"{code}: status: {shown(status)} is not a number; write status=409")
+        if status < FAILED_FROM and blame is not Blame.NO_OP:
+            raise FaultInvalid(
+                f"{code}: {status} is the status of a success; write one from {FAILED_FROM} on, or blame=Blame.NO_OP "
+                "where nothing failed"
+            )
         return self._adopt(
             Fault(
                 code=code,
@@ -95,6 +115,8 @@ class Catalog:
         Raises:
             FaultInvalid: the code is not inherited, or the change would alter its status.
         """
+        for name in changes.keys() - _FIELDS:
+            raise FaultInvalid(f"{code}: a fault has no {name}; {suggestion(name, sorted(_FIELDS))}")
         if code not in self._inherited or not changes.keys().isdisjoint(_FIXED):
             raise FaultInvalid(f"{self.name}: {code} is not inherited, or the change alters one of {', '.join(_FIXED)}")
         if "says" in changes or changes.get("retry") is False:
@@ -109,8 +131,10 @@ class Catalog:
         Raises:
             KeyError: a rule names a code this catalog has not.
         """
-        for code in rules:
+        for code, rule in rules.items():
             self[code]
+            if not isinstance(rule, bool) and not hasattr(rule, "allows"):
+                raise FaultInvalid(f"{code}: {shown(rule)} is neither True, False nor a Retry(attempts=…)")
         self._overlay.update(rules)
 
     def _adopt(self, fault: Fault) -> Fault:
@@ -133,7 +157,10 @@ class Catalog:
         return f"{self.docs.rstrip('/')}/{code}" if self.docs else ""
 
     def __getitem__(self, code: str) -> Fault:
-        return self._faults[code]
+        try:
+            return self._faults[code]
+        except KeyError:
+            raise CodeUnknown(f"{self.name} has no {shown(code)}; {suggestion(code, self._faults)}") from None
 
     def get(self, code: str) -> Fault | None:
         """The fault of a code; None when this catalog has none."""

@@ -20,7 +20,7 @@ from holdfast.catalog.core import (
     STORAGE_FULL,
     TRANSACTION_ROLLED_BACK,
 )
-from holdfast.catalog.failure import Failure
+from holdfast.catalog.failure import UNREACHABLE, Failure
 from holdfast.catalog.fault import Fault
 
 if TYPE_CHECKING:
@@ -108,6 +108,8 @@ def sqlstate_of(error: BaseException) -> str | None:
     return next((text for text in held if isinstance(text, str) and len(text) == SQLSTATE_CHARS), None)
 
 
+UNOPENED = frozenset({"SQLITE_CANTOPEN", "SQLITE_NOTADB"})
+"""What SQLite says of a file that it cannot use."""
 SQLSTATE_CHARS = 5
 TABLE_MISSING_SQLSTATE = "42P01"
 TABLE_MISSING_SQLITE = "OperationalError: no such table: "
@@ -134,7 +136,12 @@ DATABASE_READINGS: Readings = {
 
 def _occurrence(fault: Fault, error: BaseException, **facts: Private[str]) -> Failure:
     original = f"{type(error).__name__}: {error}"[: limits().message_chars_max]
-    failure = Failure(fault, details={"original": Private(original), **facts})
+    details: dict[str, Private[str]] = {"original": Private(original), **facts}
+    if fault is DATABASE_CONNECTION_ERROR or getattr(error, "sqlite_errorname", "") in UNOPENED:
+        from holdfast.base import redacted_text  # loaded when a database is away
+
+        details[UNREACHABLE] = Private(redacted_text(original))
+    failure = Failure(fault, details=details)
     if sqlstate_of(error) == TABLE_MISSING_SQLSTATE or original.startswith(TABLE_MISSING_SQLITE):
         failure.add_note(TABLE_MISSING_HINT)
     return failure

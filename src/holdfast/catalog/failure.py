@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, ClassVar
 
 from holdfast.base import Private, limits, plain, world
 from holdfast.base.secret import MASK
 from holdfast.catalog.context import Context, current_context
-from holdfast.catalog.fault import Blame, Fault, occur_as, portable
+from holdfast.catalog.fault import FACT, Blame, Fault, occur_as, portable
 from holdfast.catalog.remote import Remote
 
-_NAME = r"\{([^\W\d]\w*)\}"
 _UNKNOWN = "…"
+UNREACHABLE = "unreachable"
+"""The detail that says why a database cannot be opened: for whoever set its address, and in no body."""
 
 
 STAMP = "__holdfast__"
@@ -99,7 +98,8 @@ class Failure(Exception):
         return _filled(text, self.details)[: limits().message_chars_max]
 
     def __str__(self) -> str:
-        return f"{self.code}: {self.message}"
+        why = self.details.get(UNREACHABLE)
+        return f"{self.code}: {self.message}" + (f" ({why.value})" if isinstance(why, Private) else "")
 
     def __repr__(self) -> str:
         return f"<Failure {self.code} {self.status}>"
@@ -182,12 +182,7 @@ def _filled(template: str, details: Mapping[str, Any], *, private: bool = False)
     """
     if "{" not in template:
         return template
-    return _name_shape().sub(lambda found: _shown(found[1], details.get(found[1], _UNKNOWN), private), template)
-
-
-@cache
-def _name_shape() -> re.Pattern[str]:
-    return re.compile(_NAME)  # compiled by the first sentence that has a name in it
+    return FACT.sub(lambda found: _shown(found[1], details.get(found[1], _UNKNOWN), private), template)
 
 
 def _shown(name: str, value: Any, private: bool) -> str:

@@ -12,11 +12,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
+from holdfast.base.arguments import ArgumentInvalid, shown, suggestion
+
 if TYPE_CHECKING:
     from holdfast.catalog.failure import Failure
 
 CODE_SHAPE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*\Z")
 CODE_CHARS_MAX = 64
+FACT = re.compile(r"\{([^\W\d]\w*)\}")
+"""A fact that a sentence names."""
 NEVER_REPLAYED = frozenset({401, 403, 429})
 """Statuses that refuse the caller and not the request: after signing in, or a minute later, the answer is another."""
 
@@ -47,7 +51,7 @@ class RetryRule(Protocol):
         ...
 
 
-class FaultInvalid(ValueError):
+class FaultInvalid(ArgumentInvalid):
     """A fault was declared with something that cannot be right."""
 
 
@@ -83,6 +87,7 @@ class Fault:
     """The name of the catalog that declares or adopted it."""
 
     def __post_init__(self) -> None:
+        self._check_types()
         if len(self.code) > CODE_CHARS_MAX or not CODE_SHAPE.match(self.code):
             raise FaultInvalid(f"{self.code!r} is not UPPER_SNAKE_CASE of at most {CODE_CHARS_MAX} characters")
         if not 200 <= self.status <= 599:
@@ -97,6 +102,25 @@ class Fault:
             raise FaultInvalid(f"{self.code}: `says_retrying` is never read, because retry=False; remove one of them")
         if not isinstance(self.retry, bool) and not hasattr(self.retry, "allows"):
             raise FaultInvalid(f"{self.code}: retry: {self.retry!r} is neither True, False nor a Retry(attempts=…)")
+
+    def _check_types(self) -> None:
+        for name in ("code", "says", "says_retrying", "technical", "remedy", "documentation_url"):
+            if not isinstance(getattr(self, name), str):
+                raise FaultInvalid(f"{self.code}: {name}: {shown(getattr(self, name))} is not text")
+        if not isinstance(self.status, int):
+            raise FaultInvalid(f"{self.code}: status: {shown(self.status)} is not a number; write status=409")
+        for name in ("causes", "related", "examples"):
+            given = getattr(self, name)
+            if not isinstance(given, tuple | list):
+                raise FaultInvalid(f"{self.code}: {name}: {shown(given)} is not a tuple; write {name}=(…,)")
+        for name, kind in (("blame", Blame), ("severity", Severity)):
+            try:
+                object.__setattr__(self, name, kind(getattr(self, name)))
+            except ValueError:
+                remedy = suggestion(getattr(self, name), [one.value for one in kind])
+                raise FaultInvalid(f"{self.code}: {name}: {shown(getattr(self, name))}; {remedy}") from None
+        if self.replayed is not None and not isinstance(self.replayed, bool):
+            raise FaultInvalid(f"{self.code}: replayed: {shown(self.replayed)} is neither True, False nor None")
 
     @property
     def rule(self) -> RetryRule | bool:
@@ -114,7 +138,17 @@ class Fault:
         return self.rule is not False
 
     def __call__(self, message: str | None = None, /, *, retry_after_s: float | None = None, **details: Any) -> Failure:
-        """One occurrence, with its facts as keywords and, rarely, a sentence of its own."""
+        """One occurrence, with its facts as keywords and, rarely, a sentence of its own.
+
+        Raises:
+            FaultInvalid: the sentence names a fact that is not given.
+        """
+        if message is None and "{" in self.says:
+            _check_facts(self, details)
+        return _occurred(self, details, retry_after_s, message)
+
+    def occur(self, message: str | None = None, /, *, retry_after_s: float | None = None, **details: Any) -> Failure:
+        """The same where the fault is somebody else's, whose facts cannot be known; what is missing reads `…`."""
         return _occurred(self, details, retry_after_s, message)
 
     def __hash__(self) -> int:
@@ -141,6 +175,14 @@ class Fault:
         return [
             part.name for part in fields(self) if part.compare and getattr(self, part.name) != getattr(other, part.name)
         ]
+
+
+def _check_facts(fault: Fault, details: Mapping[str, Any]) -> None:
+    missing = [name for name in FACT.findall(fault.says) if name not in details]
+    if missing:
+        near = f" ({', '.join(details)} is given)" if details else ""
+        written = ", ".join(f"{name}=…" for name in missing)
+        raise FaultInvalid(f"{fault.code}: its sentence names what is not given{near}; write {fault.code}({written})")
 
 
 Occur = Callable[["Fault", Mapping[str, Any], float | None, str | None], "Failure"]

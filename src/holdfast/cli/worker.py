@@ -162,6 +162,10 @@ def _settings(words: list[str]) -> list[QueueSettings]:
     for word in words:
         name, colon, count = word.rpartition(":")
         named = bool(colon and name and count.isascii() and count.isdigit())
+        if colon and not named:
+            raise refuse(
+                f"--queue {word}: after the colon stands how many run at once; write --queue {name or 'mail'}:10"
+            )
         try:
             settings.append(QueueSettings(name, concurrency=int(count)) if named else QueueSettings(word))
         except PolicyInvalid as invalid:

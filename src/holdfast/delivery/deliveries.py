@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.base import Json, is_asynchronous, limits, new_id
+from holdfast.base.arguments import instance, refused
 from holdfast.catalog import current_context
 from holdfast.delivery.admission import ENDPOINT_BREAKER
 from holdfast.delivery.body_hmac import BodyHmac
@@ -105,8 +106,16 @@ class Deliveries:
             breaker: for each endpoint, shared by all processes; while it is open, events wait and spend no attempt.
 
         Raises:
+            ArgumentInvalid: names the part that cannot be meant.
             ValueError: the name is none.
         """
+        instance("jobs", jobs, Jobs, "write Deliveries(store, Jobs(store))")
+        if breaker is not None:
+            instance("breaker", breaker, Breaker, "write breaker=Breaker(), or None for none")
+        instance("schemes", schemes, Mapping, 'write {"standard": StandardWebhooks()}')
+        for scheme, signer in schemes.items():
+            if not hasattr(signer, "sign"):
+                raise refused(f"schemes[{scheme!r}]", signer, "give a signer such as StandardWebhooks()")
         self.store = store
         self.jobs = jobs
         self.tenant = tenant

@@ -10,6 +10,8 @@ from itertools import groupby
 from typing import Any
 
 from holdfast.base import Json, SecretLeak, encode, limits, prefixed_id
+from holdfast.base.arguments import is_a
+from holdfast.base.codec import why_no_json
 from holdfast.catalog.context import Context, current_context, enter_context, leave_context
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.delivery.endpoint import TYPE_SHAPE, wants
@@ -49,7 +51,7 @@ def channel(name: str) -> Channel:
     Raises:
         ValueError: the name cannot stand in front of both.
     """
-    if not _NAME.match(name):
+    if not is_a(name, str) or not _NAME.match(name):
         raise ValueError(f"{name!r} is no name for deliveries: 1 to 64 letters, digits, dashes and underscores")
     return Channel(f"{name}s", f"{name}.deliver")
 
@@ -246,7 +248,8 @@ def _body(payload: Json) -> str:
     except SecretLeak:
         raise
     except (TypeError, ValueError, RecursionError) as error:
-        raise BAD_REQUEST("{field} has no JSON form: {why}", field="payload", why=str(error)) from error
+        why = why_no_json(payload, error)
+        raise BAD_REQUEST("{field} has no JSON form: {why}", field="payload", why=why) from error
     size = len(text.encode())
     if size > EVENT_BYTES_MAX:
         raise EVENT_TOO_LARGE(bytes=size, bytes_max=EVENT_BYTES_MAX)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import monotonic_s, world
+from holdfast.base.arguments import is_a, number, one_of, refused
 from holdfast.catalog import Dialect, Failure
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
 from holdfast.catalog.durable import IDEMPOTENCY_IN_PROGRESS, IDEMPOTENCY_LOST, IDEMPOTENCY_PAYLOAD_MISMATCH
@@ -82,8 +83,14 @@ class Keys:
             dialect: how a failure is written down as an answer.
             classifier: what the exceptions of the work mean.
         """
-        if not (lease_s > 0 and expires_s > 0):
-            raise ValueError("a lease and an expiry are longer than nothing")
+        for name, seconds in (("lease_s", lease_s), ("expires_s", expires_s)):
+            number(name, seconds, above=0)
+        number("retry_after_s", retry_after_s, least=0)
+        if not hasattr(store, "atomic"):
+            raise refused("store", store, "give the Store itself: Keys(Store.open(…))")
+        if is_a(headers_kept, str):
+            raise refused("headers_kept", headers_kept, 'write {"etag"}')
+        dialect = one_of("dialect", dialect, Dialect)
         self.store = store
         self._lease_s = lease_s
         self._lease_us = int(lease_s * 1_000_000)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from holdfast.base.arguments import is_a, numeric, shown
 from holdfast.base.bus import bus
 from holdfast.base.colour import is_asynchronous
 from holdfast.base.world import monotonic_s
@@ -97,7 +98,13 @@ class Link:
             classifier=classifier,
             upstream=upstream,
         )
+        if not is_a(name, str) or not name.strip():
+            raise PolicyInvalid(f'name: {shown(name)} is not the name of a link; write Link("shop → bank")')
+        if not isinstance(writes, bool):
+            raise PolicyInvalid(f"{name}: writes: {shown(writes)} is neither True nor False")
         for field, seconds in (("timeout_s", timeout_s), ("total_s", total_s)):
+            if seconds is not None:
+                numeric(f"{name}: {field}", seconds, raises=PolicyInvalid)
             if seconds is not None and not (isfinite(seconds) and seconds > 0):
                 raise PolicyInvalid(f"{name}: {field}: {seconds} is not a positive number of seconds")
         self.name = name
@@ -133,7 +140,12 @@ class Link:
         return listener
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Guard every call of the function."""
+        """Guard every call of the function.
+
+        Raises:
+            TypeError: it is a class, a generator or nothing that can be called.
+        """
+        _not_a_class(function)
         return functools.wraps(function)(self._guarded(function, keyed=False))
 
     def call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -195,6 +207,7 @@ class Keyed:
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Guard every call of the function; the key is made from its arguments."""
+        _not_a_class(function)
         return functools.wraps(function)(self._guarded(function))
 
     def call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -230,6 +243,13 @@ class Keyed:
                 return guarded(*args, **kwargs)
 
         return under
+
+
+def _not_a_class(function: object) -> None:
+    if isinstance(function, type):
+        raise TypeError(
+            f"a link guards functions: put it on the methods of {function.__name__} that call out, not on the class"
+        )
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.base import digest
+from holdfast.base import ArgumentInvalid, SecretLeak, digest
+from holdfast.base.codec import why_no_json
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.catalog.durable import IDEMPOTENCY_KEY_INVALID
 from holdfast.guard.key import KEY_CHARS_MAX
@@ -14,10 +15,16 @@ def request_hash(*, method: str = "", path: str = "", body: object = b"") -> str
     """A hash that is the same for the same request: bytes count as they are, everything else as the JSON it says.
 
     Raises:
-        SecretLeak, TypeError, ValueError: the body has no JSON form.
+        SecretLeak: the body holds a `Secret`.
+        ArgumentInvalid: the body has no JSON form; it says where.
     """
     if not isinstance(body, bytes | bytearray | memoryview):
-        return digest([method.upper(), path, {"json": body}])
+        try:
+            return digest([method.upper(), path, {"json": body}])
+        except SecretLeak:
+            raise
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ArgumentInvalid(f"body: {why_no_json(body, error)}") from error
     import hashlib  # loaded when first needed: it maps the crypto library
 
     return digest([method.upper(), path, {"bytes": hashlib.sha256(body).hexdigest()}])

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from holdfast.base.arguments import function, refused
 from holdfast.catalog.context import current_context, enter_context
 from holdfast.http.asgi import Scope, header
 from holdfast.http.aside import aside
@@ -40,6 +41,9 @@ class Access:
     """Asks every request for an API key, except those that are public."""
 
     def __init__(self, keys: ApiKeys, *, public: Callable[[Scope], bool] | None = None) -> None:
+        if not hasattr(keys, "remembered"):
+            raise refused("keys", keys, "write Access(ApiKeys(store))")
+        function("public", public, "give a function of the scope: public=lambda scope: scope['path'] == '/docs'")
         self._keys = keys
         self._public = public
 
@@ -55,7 +59,7 @@ class Access:
         given = _given(scope)
         if not given:
             exchange.headers.append(CHALLENGE)
-            raise exchange.voice.fault("UNAUTHORIZED")()
+            raise exchange.voice.fault("UNAUTHORIZED").occur()
         known = self._keys.remembered(given)
         if known is None:
             known = await aside(lambda: self._keys.look(given))

@@ -12,6 +12,7 @@ from math import inf
 from typing import Any
 
 from holdfast.base import CodecError, Json, decode, limits, monotonic_s
+from holdfast.base.arguments import numeric
 from holdfast.catalog.failure import Failure
 from holdfast.http.asgi import Message, Receive, Scope, header
 from holdfast.http.aside import aside, loop_runs
@@ -40,6 +41,8 @@ class BodyRule:
     """None is the limit `json_depth_max` of this process."""
 
     def __post_init__(self) -> None:
+        for name in ("bytes_max", "wait_s", "bytes_per_s_min"):
+            numeric(name, getattr(self, name))
         if self.bytes_max < 0 or not self.wait_s > 0 or self.bytes_per_s_min < 1:
             raise ValueError("a body rule allows no less than 0 bytes, some time to wait, and 1 byte per second")
 
@@ -112,7 +115,7 @@ class GuardedBody:
         raise self._refused("REQUEST_TIMEOUT", wait_s=self._rule.wait_s, bytes_per_s_min=self._rule.bytes_per_s_min)
 
     def _refused(self, code: str, **details: Any) -> Failure:
-        failure = self._exchange.refusal = self._exchange.voice.fault(code)(**details)
+        failure = self._exchange.refusal = self._exchange.voice.fault(code).occur(**details)
         _close_after(self._exchange)
         return failure
 
@@ -157,7 +160,7 @@ def refuse_two_lengths(exchange: Exchange) -> None:
     """
     if has_two_lengths(exchange.scope):
         _close_after(exchange)
-        raise exchange.voice.fault("BAD_REQUEST")("Content-Length and Transfer-Encoding exclude each other.")
+        raise exchange.voice.fault("BAD_REQUEST").occur("Content-Length and Transfer-Encoding exclude each other.")
 
 
 async def prepared(
@@ -191,7 +194,7 @@ def _check_length(rule: BodyRule, exchange: Exchange, length: bytes | None) -> N
     """
     if length is not None and length.isdigit() and int(length[:20]) > rule.bytes_max:
         _close_after(exchange)
-        raise exchange.voice.fault("PAYLOAD_TOO_LARGE")(bytes_max=rule.bytes_max)
+        raise exchange.voice.fault("PAYLOAD_TOO_LARGE").occur(bytes_max=rule.bytes_max)
 
 
 def _is_json(scope: Scope) -> bool:
@@ -239,7 +242,7 @@ def _json(rule: BodyRule, exchange: Exchange, body: bytes) -> Json:
         return decode(body, bytes_max=max(rule.bytes_max, 1), depth_max=rule.json_depth_max)
     except CodecError as broken:
         explanation = broken.explanation[:EXPLANATION_CHARS_MAX]
-        raise exchange.voice.fault("INVALID_JSON")(reason=broken.reason, explanation=explanation) from None
+        raise exchange.voice.fault("INVALID_JSON").occur(reason=broken.reason, explanation=explanation) from None
 
 
 def _close_after(exchange: Exchange) -> None:

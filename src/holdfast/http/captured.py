@@ -149,7 +149,7 @@ class Captured:
         assert self._start is not None
         answered = await self._is_answered()
         if not answered and self._is_final(None):
-            failure = self._exchange.voice.fault("IDEMPOTENCY_ANSWER_NOT_KEPT")()
+            failure = self._exchange.voice.fault("IDEMPOTENCY_ANSWER_NOT_KEPT").occur()
             answer = self._of_failure(failure)
             await aside(lambda: self._keys.finish(self._started, answer, code=failure.code))
         elif not answered:

@@ -143,7 +143,7 @@ class Edge:
         if seconds is None:
             return await self._admitted(exchange, receive, given)
         if seconds <= 0:
-            raise self.voice.fault("DEADLINE_EXCEEDED")()
+            raise self.voice.fault("DEADLINE_EXCEEDED").occur()
         with within(seconds):
             return await self._admitted(exchange, receive, given)
 

@@ -117,7 +117,7 @@ class Front:
 
 async def _refuse(fault: Fault, scope: Scope, receive: Receive, send: Send, **more: str) -> None:
     with enriched(request_id=new_request_id(), **continued(header(scope, "traceparent"))):
-        failure = fault()
+        failure = fault.occur()
         if scope["type"] != "http":
             await receive()
             return await send({"type": "websocket.close", "code": POLICY_VIOLATED, "reason": failure.code})

@@ -12,6 +12,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import encode, is_asynchronous, monotonic_s, now_us, utc_text
+from holdfast.base.arguments import function, instance, number
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
 from holdfast.delivery.threads import Threads
 from holdfast.http.asgi import Send
@@ -40,6 +41,10 @@ class Check:
     """Whether the process should get no traffic without it; otherwise it is only degraded."""
     timeout_s: float = TIMEOUT_S
 
+    def __post_init__(self) -> None:
+        function("probe", self.probe, "write Check(lambda: …)", optional=False)
+        number("timeout_s", self.timeout_s, above=0)
+
 
 @dataclass(slots=True)
 class Health:
@@ -55,6 +60,9 @@ class Health:
     _threads: Threads = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        instance("checks", self.checks, Mapping, 'write {"database": store_check(store)}')
+        for name, check in self.checks.items():
+            instance(f"checks[{name!r}]", check, Check, "write Check(function)")
         # One for each, so that none waits for another that hangs.
         self._threads = Threads(max(1, len(self.checks)), name="holdfast-health")
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast.base import Json, digest, monotonic_s, world
+from holdfast.base.arguments import function, instance, is_a, number, refused
 from holdfast.guard.idempotency import InProgress, Keys, Mismatch, Replay, Started, request_hash
 from holdfast.guard.key import under_key
 from holdfast.guard.keyed_work import REPLAYED_HEADER
@@ -89,6 +90,12 @@ class Idempotency:
     """So long a twin waits for the first one's answer, instead of being sent away at once."""
 
     def __post_init__(self) -> None:
+        instance("keys", self.keys, Keys, "write keys=Keys(store)")
+        if isinstance(self.methods, str) or not all(is_a(one, str) and one.isupper() for one in self.methods):
+            raise refused("methods", self.methods, 'write {"POST", "PUT"}: a collection, in capital letters')
+        number("wait_s", self.wait_s, least=0)
+        for name in ("derive", "when", "caller", "operation"):
+            function(name, getattr(self, name), "give a function of the request's scope")
         known = [self.access is not None, self.caller is not None, self.anonymous]
         if known.count(True) != 1:
             raise TypeError(
@@ -115,7 +122,7 @@ class Idempotency:
             return b", ".join(given).decode("latin-1")
         derived = None if self.derive is None else self.derive(exchange.scope, body)
         if derived is None and self.required:
-            raise exchange.voice.fault("IDEMPOTENCY_KEY_REQUIRED")()
+            raise exchange.voice.fault("IDEMPOTENCY_KEY_REQUIRED").occur()
         return derived
 
 
@@ -156,9 +163,9 @@ async def once(
         case Replay(answer):
             await exchange.say(_written(answer), [])
         case Mismatch():
-            raise exchange.voice.fault("IDEMPOTENCY_PAYLOAD_MISMATCH")()
+            raise exchange.voice.fault("IDEMPOTENCY_PAYLOAD_MISMATCH").occur()
         case InProgress(retry_after_s):
-            raise exchange.voice.fault("IDEMPOTENCY_IN_PROGRESS")(retry_after_s=retry_after_s)
+            raise exchange.voice.fault("IDEMPOTENCY_IN_PROGRESS").occur(retry_after_s=retry_after_s)
 
 
 async def _begun(rule: Idempotency, key: str, body: Json | bytes, exchange: Exchange, caller: str) -> Begun:
@@ -220,7 +227,7 @@ def _forbid_files(scope: Scope) -> None:
 
 def _unknown(exchange: Exchange) -> Failure:
     exchange.headers.append(CHALLENGE)
-    return exchange.voice.fault("IDEMPOTENCY_CALLER_UNKNOWN")()
+    return exchange.voice.fault("IDEMPOTENCY_CALLER_UNKNOWN").occur()
 
 
 def _operation(scope: Scope) -> str:

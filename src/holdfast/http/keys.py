@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import Secret, limits, monotonic_s, new_id, utc_text, world
+from holdfast.base.arguments import number
 from holdfast.catalog.failure import Failure
 from holdfast.http.faults import API_KEY_EXPIRED, INVALID_API_KEY
 
@@ -109,8 +110,8 @@ class ApiKeys:
         """
         if not (_is_text(name) and name) or not _is_text(tenant):
             raise ValueError(f"a name has 1 to {NAME_CHARS_MAX} printable characters, a tenant as many at most")
-        if expires_s is not None and not 0 < expires_s <= EXPIRES_S_MAX:
-            raise ValueError("expires_s: a key expires in the future, within a hundred years; None is never")
+        if expires_s is not None:
+            number("expires_s", expires_s, above=0, most=EXPIRES_S_MAX, otherwise="None for a key that never expires")
         text = f"{self._brand}_{_letters(KEY_CHARS)}"
         return Draft(
             id=new_id(),

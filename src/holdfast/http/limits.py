@@ -13,6 +13,7 @@ from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING
 
+from holdfast.base.arguments import function, instance, is_a
 from holdfast.http.access import identity
 from holdfast.http.asgi import Scope, header
 from holdfast.http.aside import aside
@@ -77,8 +78,11 @@ class RateRule:
     """Set where `by` is a function of yours that asks for the identity; `by_key` and `by_tenant` need not say it."""
 
     def __post_init__(self) -> None:
-        if not _NAME.match(self.name):
+        if not is_a(self.name, str) or not _NAME.match(self.name):
             raise ValueError(f"{self.name!r} is no name for a limit: a-z, 0-9, dot, dash and underscore, at most 64")
+        instance("rate", self.rate, RateLimit, "write rate=RateLimit.per_minute(60)")
+        function("by", self.by, "give by_client, by_key, … or a function of the scope", optional=False)
+        function("when", self.when, "give a function of the scope")
 
     @property
     def identified(self) -> bool:
@@ -90,6 +94,10 @@ class RateLimits:
     """The limits of an edge. With a store all processes share them; without, each process has its own."""
 
     def __init__(self, *rules: RateRule, store: Store | None = None) -> None:
+        for rule in rules:
+            instance(
+                "RateLimits", rule, RateRule, "write RateRule(name=…, rate=RateLimit.per_minute(60), by=by_client)"
+            )
         names = [rule.name for rule in rules]
         if len(set(names)) != len(names):
             raise ValueError("two limits have the same name")
@@ -127,7 +135,7 @@ async def count(exchange: Exchange, counted: Sequence[_Counted]) -> None:
                 earlier.leases.refund(spent)
             details = one.rule.rate.details(answer)
             fault = exchange.voice.fault("RATE_LIMIT_EXCEEDED")
-            raise fault(retry_after_s=answer.retry_after_s, **details)
+            raise fault.occur(retry_after_s=answer.retry_after_s, **details)
         taken.append((one, subject))
 
 

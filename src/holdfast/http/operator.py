@@ -42,7 +42,7 @@ class OperatorAccess:
         if await self._is_public(scope) or let_in(scope, self._token):
             return
         exchange.headers.append(CHALLENGE)
-        raise exchange.voice.fault("UNAUTHORIZED")()
+        raise exchange.voice.fault("UNAUTHORIZED").occur()
 
     async def _is_public(self, scope: Scope) -> bool:
         said = self._public is not None and self._public(scope)
@@ -85,7 +85,7 @@ class OperatorOnly:
 
     async def _refuse(self, code: str, scope: Scope, send: Send) -> None:
         with enriched(request_id=new_request_id(), **continued(header(scope, "traceparent"))):
-            failure = self._voice.fault(code)()
+            failure = self._voice.fault(code).occur()
             written = self._voice.write(failure, scope)
         headers = [*written.headers, CHALLENGE, (b"x-request-id", failure.context.request_id.encode())]
         await send({"type": "http.response.start", "status": written.status, "headers": headers})

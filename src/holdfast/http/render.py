@@ -86,7 +86,7 @@ class Voice:
         else:
             failure = self._classified(error)
         if failure is None:
-            failure = self.fault("INTERNAL_ERROR")()
+            failure = self.fault("INTERNAL_ERROR").occur()
             log_exception(LOGGER, f"{failure.code} of request {failure.context.request_id}", error)
         if failure.__cause__ is None:
             failure.__cause__ = error
@@ -152,9 +152,9 @@ class Voice:
     def _invalid(self, errors: Iterable[Mapping[str, Any]], scope: Scope) -> Failure:
         every = list(errors)
         if any(error.get("type") == "json_invalid" for error in every):
-            return self.fault("INVALID_JSON")(reason="syntax")
+            return self.fault("INVALID_JSON").occur(reason="syntax")
         message, details = told([entry(error) for error in every], self.dialect(scope))
-        return self.fault("VALIDATION_ERROR")(message, **details)
+        return self.fault("VALIDATION_ERROR").occur(message, **details)
 
     def _http_error(self, error: Any) -> tuple[Failure, Headers]:
         detail = error.detail if isinstance(error.detail, str) else None
@@ -175,8 +175,10 @@ class Voice:
             fault = self._of_status[status] = self._status_fault(status)
         # What a server error says is for the log; and the phrase of the status says less than the fault.
         if not message or status >= 500 or message == _phrase(status):
-            return fault()
-        return fault(message.replace("{", "(").replace("}", ")"))  # braces would be taken for the names of details
+            return fault.occur()
+        return fault.occur(
+            message.replace("{", "(").replace("}", ")")
+        )  # braces would be taken for the names of details
 
     def _status_fault(self, status: int) -> Fault:
         code = _CODES.get(status) or _code_of_phrase(status)

@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf, isfinite
 
-from holdfast.policy.jitter import Between, Decorrelated, Dice, Jitter, bounds
+from holdfast.base.arguments import ArgumentInvalid, is_a, numeric, shown
+from holdfast.policy.jitter import JITTERS, Between, Decorrelated, Dice, Jitter, bounds
 
 _EXPONENT_MAX = 2**53
 """Beyond this a float does not tell attempts apart."""
 
 
-class PolicyInvalid(ValueError):
+class PolicyInvalid(ArgumentInvalid):
     """A policy was given values that cannot be meant."""
 
 
@@ -53,6 +54,11 @@ class Backoff:
     """Exactly these delays instead of the curve; the last one serves for all that follow."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.delays_s, tuple):
+            raise PolicyInvalid(f"delays_s: {shown(self.delays_s)} is not a tuple; write Backoff.listed(1, 5, 25)")
+        if self.jitter is not None and not isinstance(self.jitter, JITTERS):
+            raise PolicyInvalid(f"jitter: {shown(self.jitter)} is not a jitter; write jitter=Spread(0.2) or Full()")
+        numeric("factor", self.factor, raises=PolicyInvalid)
         for delay_s in self.delays_s:
             _positive_or_zero("delays_s", delay_s)
         _positive_or_zero("base_s", self.base_s)
@@ -79,6 +85,10 @@ class Backoff:
         """Exactly these delays, the last one for ever."""
         if not delays_s:
             raise PolicyInvalid("delays_s: a list of delays needs at least one")
+        for delay_s in delays_s:
+            if is_a(delay_s, (list, tuple)):
+                raise PolicyInvalid("delays_s: write the delays themselves: Backoff.listed(1, 5, 25)")
+            numeric("delays_s", delay_s, raises=PolicyInvalid)
         return cls(delays_s=delays_s, cap_s=max(delays_s) * (1 + getattr(jitter, "share", 0.0)), jitter=jitter)
 
     @classmethod
@@ -143,5 +153,6 @@ class Backoff:
 
 
 def _positive_or_zero(name: str, value: float) -> None:
+    numeric(name, value, raises=PolicyInvalid)
     if not (isfinite(value) and value >= 0):
         raise PolicyInvalid(f"{name}: {value} is not a number of seconds")

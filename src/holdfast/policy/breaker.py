@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 
+from holdfast.base.arguments import numeric
 from holdfast.catalog import Blame, Failure, Fault
 from holdfast.policy.backoff import PolicyInvalid
 
@@ -37,6 +38,10 @@ class Breaker:
     """A probe that is out for longer counts as lost."""
 
     def __post_init__(self) -> None:
+        for name in ("failure_ratio", "window_s", "recent_s", "open_s", "open_max_s", "probe_s"):
+            numeric(name, getattr(self, name), raises=PolicyInvalid)
+        for name in ("calls_min", "probes"):
+            numeric(name, getattr(self, name), whole=True, raises=PolicyInvalid)
         if not 0 < self.failure_ratio <= 1:
             raise PolicyInvalid(f"failure_ratio: {self.failure_ratio} is not above 0 and at most 1")
         if self.calls_min < 1:

@@ -10,6 +10,7 @@ import threading
 from dataclasses import dataclass
 from math import isfinite
 
+from holdfast.base.arguments import numeric
 from holdfast.policy.backoff import PolicyInvalid
 
 
@@ -25,6 +26,8 @@ class Budget:
     """At most so many are saved up, and an outage begins with these; below 1 nothing is retried at all."""
 
     def __post_init__(self) -> None:
+        for name in ("share", "reserve_per_s", "burst"):
+            numeric(name, getattr(self, name), raises=PolicyInvalid)
         if not 0 <= self.share <= 1:
             raise PolicyInvalid(f"share: {self.share} is not between 0 and 1")
         if not (isfinite(self.reserve_per_s) and self.reserve_per_s >= 0):

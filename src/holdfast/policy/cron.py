@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import date
 from math import isfinite
 
+from holdfast.base.arguments import numeric, shown
 from holdfast.policy.backoff import PolicyInvalid
 
 EXPRESSION_CHARS_MAX = 200
@@ -125,6 +126,22 @@ def read_schedule(text: str) -> Schedule:
     if words and words[0].lower() == EVERY:
         return _read_every(text, words[1:])
     return read_cron(text)
+
+
+def read_times(schedule: str | None, every_s: float | None) -> Schedule:
+    """A schedule as text, or an interval: exactly one of the two is given.
+
+    Raises:
+        CronInvalid: with the field and what it allows.
+    """
+    if (schedule is None) == (every_s is None):
+        raise CronInvalid("give either a schedule or every_s")
+    if schedule is not None:
+        if not isinstance(schedule, str):
+            raise CronInvalid(f"schedule: {shown(schedule)} is not text; write '*/5 * * * *', or every_s=300")
+        return read_schedule(schedule)
+    numeric("every_s", every_s, raises=CronInvalid)
+    return Every(float(every_s or 0))
 
 
 def read_cron(text: str) -> Cron:

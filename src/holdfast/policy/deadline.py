@@ -13,6 +13,7 @@ from contextvars import ContextVar, Token
 from math import inf
 from typing import NamedTuple
 
+from holdfast.base.arguments import numeric
 from holdfast.base.world import limits, monotonic_s
 from holdfast.policy.backoff import PolicyInvalid
 
@@ -76,6 +77,7 @@ def within(seconds: float | None) -> Within:
     """
     if seconds is None:
         return Within(inf)
+    numeric("seconds", seconds, raises=PolicyInvalid)
     if seconds != seconds:
         raise PolicyInvalid("seconds: a deadline cannot be NaN")
     return Within(max(0.0, seconds))

@@ -92,6 +92,7 @@ class Between(_Value):
 
 
 Jitter = Spread | Extra | Full | Equal | Decorrelated | Between
+JITTERS = (Spread, Extra, Full, Equal, Decorrelated, Between)
 
 
 def bounds(jitter: Jitter | None, raw_s: float, *, base_s: float, previous_s: float) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import ceil
 
 from holdfast.base import monotonic_s
+from holdfast.base.arguments import numeric
 from holdfast.policy.backoff import PolicyInvalid
 
 SECOND_US = 1_000_000
@@ -201,5 +202,6 @@ def _at_least_one(name: str, value: object) -> None:
 
 
 def _positive_s(name: str, value: float) -> None:
+    numeric(name, value, raises=PolicyInvalid)
     if not 0 < value <= FILL_US_MAX / SECOND_US:
         raise PolicyInvalid(f"{name}: {value} is not a positive number of seconds that can be counted")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.base.arguments import function, numeric, shown
 from holdfast.base.world import limits
 from holdfast.catalog import Failure
 from holdfast.policy.backoff import Backoff, PolicyInvalid
@@ -53,11 +54,14 @@ class Retry:
 
     def __post_init__(self) -> None:
         most = limits().attempts_max
+        if not isinstance(self.attempts_per_code, Mapping):
+            raise PolicyInvalid(f"attempts_per_code: {shown(self.attempts_per_code)}; write {{'BANK_SILENT': 2}}")
         for name, count in (
             ("attempts", self.attempts),
             ("attempts_unknown", self.attempts_unknown),
             *((f"attempts_per_code[{code}]", count) for code, count in self.attempts_per_code.items()),
         ):
+            numeric(name, count, whole=True, raises=PolicyInvalid)
             if not 1 <= count <= most:
                 raise PolicyInvalid(f"{name}: {count} is not between 1 and {most}")
         if not isinstance(self.backoff, Backoff):
@@ -67,10 +71,19 @@ class Retry:
         _check_on(self.on)
         if self.on_result is not None and not callable(self.on_result):
             raise PolicyInvalid(f"on_result: {self.on_result!r} is not a function; write on_result=lambda result: …")
+        self._check_others()
         if self.within_s is not None and not self.within_s > 0:
             raise PolicyInvalid(f"within_s: {self.within_s} is not a positive number of seconds")
         if not self.retry_after_max_s >= 0:
             raise PolicyInvalid(f"retry_after_max_s: {self.retry_after_max_s} is not a number of seconds")
+
+    def _check_others(self) -> None:
+        function("when", self.when, "write when=lambda failure: …", raises=PolicyInvalid)
+        if not isinstance(self.honour_retry_after, bool):
+            raise PolicyInvalid(f"honour_retry_after: {shown(self.honour_retry_after)} is neither True nor False")
+        for name in ("within_s", "retry_after_max_s"):
+            if getattr(self, name) is not None:
+                numeric(name, getattr(self, name), raises=PolicyInvalid)
 
     def allows(self, failure: Failure) -> bool:
         """Whether this occurrence may be tried again at all."""

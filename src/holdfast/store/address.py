@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 
 from holdfast.base import redacted_text
+from holdfast.base.arguments import ArgumentInvalid, shown
 from holdfast.store.statements import Engine
 
 DEFAULT_ADDRESS = "sqlite:///./holdfast-data/holdfast.db"
@@ -24,7 +25,7 @@ SECONDS_MIN = 0.1
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
-class AddressInvalid(ValueError):
+class AddressInvalid(ArgumentInvalid):
     """The address names no database that Holdfast can use."""
 
 
@@ -67,6 +68,10 @@ def read_address(url: str | None = None, *, schema: str | None = None, wait_s: f
     Raises:
         AddressInvalid: with the forms that would be understood.
     """
+    if url is not None and not isinstance(url, str):
+        raise AddressInvalid(
+            f"{shown(url)} is no database address; write sqlite:///path or postgresql://user@host/name"
+        )
     url = url or os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_ADDRESS
     if url.startswith(("postgresql://", "postgres://")):
         _check_credentials(url)
@@ -101,6 +106,21 @@ def _check_credentials(url: str) -> None:
     authority, _, path = url.partition("://")[2].partition("?")[0].partition("/")
     if authority.count("@") > 1 or "@" in path:
         raise AddressInvalid("an @ in a user or a password is written %40, a / is written %2F")
+
+
+def check_postgresql(address: Address) -> None:
+    """Refuse what the driver cannot read, before anything connects.
+
+    Raises:
+        AddressInvalid: with the reason, and without the password.
+    """
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        conninfo_to_dict(address.target)
+    except ProgrammingError as wrong:
+        raise AddressInvalid(f"{address}: {redacted_text(str(wrong))}") from None
 
 
 def _with_parameters(url: str, parameters: list[str]) -> str:

@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Any, TypeVar
 
 from holdfast.base import monotonic_s, now_us, world
+from holdfast.base.arguments import number
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
 from holdfast.catalog.core import (
     DATABASE_CONNECTION_ERROR,
@@ -20,7 +21,7 @@ from holdfast.catalog.core import (
 )
 from holdfast.catalog.durable import COMMIT_UNKNOWN
 from holdfast.catalog.failure import Failure
-from holdfast.store.address import Address, read_address
+from holdfast.store.address import Address, check_postgresql, read_address
 from holdfast.store.database import CommitUnknown, Database, Execute, Follow
 from holdfast.store.join import Joined, joined
 from holdfast.store.join.asynchronous import AsyncTx, joined_async
@@ -76,7 +77,11 @@ class Store:
             wait_s: maximum time that a caller waits for a PostgreSQL server that is away, also as `?wait_s=` in the
                 address or as `HOLDFAST_DATABASE_WAIT_S`; None is 1.5 s.
             database_clock: False reads the injected clock also on PostgreSQL, for tests in virtual time.
+
+        Raises:
+            AddressInvalid: the address cannot be read; it says why. Whether a server answers is seen at the first use.
         """
+        number("pool_max", pool_max, least=1, whole=True)
         address = read_address(url, schema=schema, wait_s=wait_s)
         if address.engine is Engine.SQLITE:
             from holdfast.store.sqlite import SqliteDatabase
@@ -84,6 +89,7 @@ class Store:
             return cls(address, SqliteDatabase(address.target), database_clock=database_clock)
         from holdfast.store.postgresql import PostgresqlDatabase
 
+        check_postgresql(address)
         database = PostgresqlDatabase(address, pool_max=pool_max)
         return cls(address, database, database_clock=database_clock)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from holdfast.base import Facts, bus
+from holdfast.base.arguments import instance, numeric, refused
 from holdfast.base.bus import report
 from holdfast.catalog import Failure
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER
@@ -78,6 +79,12 @@ class Alerts:
         Raises:
             ValueError: two rules or two sinks have the same name, or turns follow each other too fast.
         """
+        for rule in rules:
+            instance("rules", rule, Rule, "give Rule(…), such as those of RULES")
+        for sink in sinks:
+            if not hasattr(sink, "request"):
+                raise refused("sinks", sink, "give a sink such as SlackSink(name=…, url=Secret(…))")
+        numeric("every_s", every_s)
         for what, names in (("rules", [rule.name for rule in rules]), ("sinks", [sink.name for sink in sinks])):
             if len(set(names)) != len(names):
                 raise ValueError(f"two {what} have the same name")

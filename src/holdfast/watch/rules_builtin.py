@@ -38,8 +38,6 @@ DATABASE_CODES = tuple(
 )
 OURS = (Blame.SERVER.value, Blame.UPSTREAM.value)
 """Whom a failure blames that is not the caller's own doing."""
-CALLERS = (Blame.CLIENT.value, Blame.CONFLICT.value, Blame.NO_OP.value)
-"""Whom a failure blames when a service works and the question was wrong."""
 HUNG_UP = ("status", (str(counting.HUNG_UP),))
 
 REQUESTS_MIN = 20.0
@@ -170,7 +168,7 @@ SERVICE_RULES = (
         # A breaker that opened keeps calls away: what it turned down would have failed, so it counts.
         what=Count(
             of=(
-                Counted(names.LINK_FAILURES, never=(("blame", CALLERS),)),
+                Counted(names.LINK_FAILURES, only=(("blame", (Blame.UPSTREAM.value,)),)),
                 Counted(names.LINK_DECISIONS, only=(("decision", ("rejected",)), ("reason", ("breaker_open",)))),
             ),
             over_s=WINDOW_S,

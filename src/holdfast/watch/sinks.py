@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from holdfast.base import MASK, Json, Secret, encode, utc_text
+from holdfast.base import MASK, ArgumentInvalid, Json, Secret, encode, utc_text
 from holdfast.catalog.fault import Severity
 from holdfast.delivery.exchange import Outgoing
 from holdfast.delivery.standard import StandardWebhooks
@@ -53,6 +53,9 @@ class WebhookSink:
     secret: Secret | None = None
     severities: frozenset[Severity] = BOTH
 
+    def __post_init__(self) -> None:
+        check_secrets(self.name, url=self.url, **({} if self.secret is None else {"secret": self.secret}))
+
     @property
     def secrets(self) -> tuple[Secret, ...]:
         return (self.url,) if self.secret is None else (self.url, self.secret)
@@ -84,6 +87,17 @@ class WebhookSink:
             else StandardWebhooks().sign(body, event_id=notice_id, at_us=at_us, secrets=(self.secret,))
         )
         return posted(self.url, body, signed)
+
+
+def check_secrets(sink: str, **secrets: object) -> None:
+    """Refuse an address or a key that is plain text: it would be shown wherever the sink is.
+
+    Raises:
+        ArgumentInvalid: it names the setting.
+    """
+    for name, secret in secrets.items():
+        if not isinstance(secret, Secret):
+            raise ArgumentInvalid(f"{sink}: {name} is not a Secret; write {name}=Secret(…)")
 
 
 def posted(url: Secret, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> Outgoing:

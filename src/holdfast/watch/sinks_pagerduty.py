@@ -9,7 +9,7 @@ from holdfast.base import Secret, digest, encode, utc_text
 from holdfast.catalog.fault import Severity
 from holdfast.delivery.exchange import Outgoing
 from holdfast.watch.alert_notice import RESOLVED, Notice
-from holdfast.watch.sinks import posted
+from holdfast.watch.sinks import check_secrets, posted
 
 EVENTS_URL = "https://events.pagerduty.com/v2/enqueue"
 KEY_CHARS_MAX = 255
@@ -26,6 +26,9 @@ class PagerDutySink:
     severities: frozenset[Severity] = frozenset({Severity.CRITICAL})
     source: str = ""
     """Who says it; without one, the name of this machine."""
+
+    def __post_init__(self) -> None:
+        check_secrets(self.name, routing_key=self.routing_key)
 
     @property
     def secrets(self) -> tuple[Secret, ...]:

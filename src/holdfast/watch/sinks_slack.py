@@ -8,7 +8,7 @@ from holdfast.base import Secret, encode, utc_text
 from holdfast.catalog.fault import Severity
 from holdfast.delivery.exchange import Outgoing
 from holdfast.watch.alert_notice import RESOLVED, Notice
-from holdfast.watch.sinks import BOTH, posted
+from holdfast.watch.sinks import BOTH, check_secrets, posted
 
 TEXT_CHARS_MAX = 2_900
 """Slack refuses a section of more than 3000."""
@@ -22,6 +22,9 @@ class SlackSink:
     name: str
     url: Secret
     severities: frozenset[Severity] = BOTH
+
+    def __post_init__(self) -> None:
+        check_secrets(self.name, url=self.url)
 
     @property
     def secrets(self) -> tuple[Secret, ...]:

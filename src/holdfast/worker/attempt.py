@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import Json, bus, encode, limits, monotonic_s
+from holdfast.base.codec import why_no_json
 from holdfast.catalog import Failure, continued, enriched
 from holdfast.catalog.core import DEADLINE_EXCEEDED, INTERNAL_ERROR, TRANSACTION_ROLLED_BACK
 from holdfast.catalog.durable import JOB_RESULT_INVALID, JOB_TIMEOUT, KIND_UNKNOWN
@@ -161,7 +162,7 @@ def result_text(result: Json) -> str:
     try:
         text = encode(result)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ResultRefused(f"the result cannot be kept: {error}") from error
+        raise ResultRefused(f"the result cannot be kept: {why_no_json(result, error)}") from error
     size, most = len(text.encode()), limits().result_bytes_max
     if size > most:
         raise ResultRefused(f"the result has {size} bytes; at most {most} are kept: store it as an artifact")

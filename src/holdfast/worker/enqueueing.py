@@ -30,6 +30,8 @@ class Batch:
         Raises:
             Failure: BAD_REQUEST names a kind, queue or tenant that cannot be.
         """
+        if not all(issubclass(kind, NewJob) for kind in set(map(type, jobs))):
+            raise BAD_REQUEST("{field} is a list of NewJob: write [NewJob(kind=…, payload=…)].", field="jobs")
         self.queues = {queue for _, queue, _ in _names(jobs)}
         """Where they will wait."""
         self._jobs = jobs

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from holdfast.base import Json, is_asynchronous
+from holdfast.base import ArgumentInvalid, Json, is_asynchronous
+from holdfast.base.arguments import function, is_a, number, numeric, shown
 from holdfast.catalog import Blame, Fault
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
 from holdfast.guard.parts import check_parts
 from holdfast.policy import Breaker, PolicyInvalid, Retry
+from holdfast.policy.cron import read_times
 from holdfast.worker.job import DEFAULT_QUEUE, Job
 from holdfast.worker.settlement import JOB_RETRY
 
@@ -51,9 +54,27 @@ class QueueSettings:
     """Only failures that blame one of these count for the breaker; without it, all that speak against the callee."""
 
     def __post_init__(self) -> None:
+        if not is_a(self.name, str) or not self.name.strip() or "," in self.name:
+            raise PolicyInvalid(f"name: {shown(self.name)} is not the name of a queue; write text without a comma")
+        numeric(f"{self.name}: concurrency", self.concurrency, whole=True, raises=PolicyInvalid)
         if not 1 <= self.concurrency <= CONCURRENCY_MAX:
             raise PolicyInvalid(f"concurrency: {self.concurrency} is not between 1 and {CONCURRENCY_MAX}")
         check_parts(self.name, breaker=self.breaker)
+        self._check_breaker()
+
+    def _check_breaker(self) -> None:
+        if self.fails_with is not None and not is_a(self.fails_with, Fault):
+            raise PolicyInvalid(
+                f"{self.name}: fails_with: {shown(self.fails_with)} is not a fault; give the fault itself"
+            )
+        function(
+            f"{self.name}: probe", self.probe, "write probe=lambda: …, which says True or False", raises=PolicyInvalid
+        )
+        if is_a(self.blames, str):
+            raise PolicyInvalid(f"{self.name}: blames: {shown(self.blames)} is one word; write (Blame.UPSTREAM,)")
+        idle = [name for name in ("breaker_name", "fails_with", "probe", "blames") if getattr(self, name)]
+        if self.breaker is None and idle:
+            raise PolicyInvalid(f"{self.name}: {idle[0]} is for a breaker, and there is none; write breaker=Breaker()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +94,37 @@ def check_queues(queues: object) -> None:
 
     Raises:
         TypeError: it names one that is not, and how one is written.
+        ArgumentInvalid: one is given twice, or none is.
     """
     for one in queues if isinstance(queues, Iterable) and not isinstance(queues, str) else (queues,):
         if not isinstance(one, QueueSettings):
             written = f'QueueSettings("{one}")' if isinstance(one, str) else "QueueSettings(name)"
             raise TypeError(f"queues: {one!r} is no QueueSettings; write {written}")
+    names = [one.name for one in queues] if isinstance(queues, Iterable) else []
+    for name in names:
+        if names.count(name) > 1:
+            raise ArgumentInvalid(f"queues: {name!r} is given twice; give it once, with the sum of both")
+    if not names:
+        raise ArgumentInvalid("queues: none is given, and a worker without a queue does nothing; leave queues= out")
+
+
+def _check_handler(kind: str, function: object) -> None:
+    """Refuse what cannot be called with a job alone.
+
+    Raises:
+        TypeError: it says how a handler is written.
+    """
+    written = "write def handler(job: Job) -> …"
+    if isinstance(function, type) or not callable(function):
+        raise TypeError(f"{kind}: {shown(function)} is not a function; {written}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{kind}: the handler is a generator, and calling it does no work; return instead of yield")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        raise TypeError(f"{kind}: the handler does not take a job alone; {written}") from None
+    except ValueError:
+        return  # a builtin that does not tell what it takes
 
 
 class Handlers:
@@ -121,11 +168,13 @@ class Handlers:
     ) -> None:
         """Let a job be enqueued by a cron schedule (UTC) or at an interval, once across all processes.
 
-        Every worker with these handlers sees to it. A schedule that cannot be meant is refused when a worker is made.
+        Every worker with these handlers sees to it.
 
         Raises:
+            CronInvalid: the schedule cannot be meant; the text names the field.
             ValueError: another schedule has the name already.
         """
+        read_times(schedule, every_s)
         if any(one.name == name for one in self.schedules):
             raise ValueError(f"two schedules have the name {name!r}")
         self.schedules.append(Scheduled(name, schedule, every_s, kind, payload, queue))
@@ -155,13 +204,16 @@ class Handlers:
             TypeError: the kind is no text, as when it is left out.
             PolicyInvalid: the rule or the classifier is none.
         """
-        if not isinstance(kind, str):
+        if not is_a(kind, str) or not kind:
             raise TypeError('name the kind: @handlers.handle("mail.send")')
+        if timeout_s is not None:
+            number("timeout_s", timeout_s, above=0, otherwise="None for no limit")
         check_parts(kind, retry=retry, classifier=classifier)
         if retry is not None and retry.on_result is not None:
             raise PolicyInvalid(f"{kind}: retry: on_result is for links; let the handler return RetryIn(seconds)")
 
         def register(function: Function) -> Function:
+            _check_handler(kind, function)
             if kind in self._handlers:
                 raise ValueError(f"{kind!r} has a handler already: {self._handlers[kind].function!r}")
             self._handlers[kind] = Handler(

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.base import SecretLeak, encode, limits, monotonic_s
+from holdfast.base.codec import why_no_json
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.catalog.durable import JOB_PAYLOAD_TOO_LARGE, WORKER_LOST
 from holdfast.policy import Retry
@@ -172,7 +173,9 @@ def payload_text(payload: Any) -> str:
     except SecretLeak:
         raise
     except (TypeError, ValueError, RecursionError) as error:
-        raise BAD_REQUEST("{field} has no JSON form: {why}", field="payload", why=str(error)) from error
+        raise BAD_REQUEST(
+            "{field} has no JSON form: {why}", field="payload", why=why_no_json(payload, error)
+        ) from error
     # A character has at most four bytes: only long texts need the exact count.
     size, most = len(text), limits().payload_bytes_max
     size = size if size * 4 <= most else len(text.encode())

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.base import Json, digest, limits, monotonic_s
-from holdfast.policy.cron import CronInvalid, Every, Schedule, read_schedule
+from holdfast.policy.cron import CronInvalid, Schedule, read_schedule, read_times
 from holdfast.store import Store, Tx
 from holdfast.worker.job import DEFAULT_QUEUE
 from holdfast.worker.jobs import Jobs
@@ -74,7 +74,7 @@ class Periodic:
         check_name("name", name, most=ENTRY_CHARS_MAX)
         check_name("kind", kind)
         check_name("queue", queue)
-        self._declared[name, queue, kind] = _Entry(_schedule(schedule, every_s), payload_text(payload))
+        self._declared[name, queue, kind] = _Entry(read_times(schedule, every_s), payload_text(payload))
         self._saved = False
 
     def save(self) -> None:
@@ -152,9 +152,3 @@ class Periodic:
 def list_schedules(tx: Tx) -> Sequence[dict[str, Any]]:
     """Every periodic job of every process, with its next and its last firing, and when one has last vouched for it."""
     return tx.records("periodic.list", count=limits().page_rows_max)
-
-
-def _schedule(schedule: str | None, every_s: float | None) -> Schedule:
-    if (schedule is None) == (every_s is None):
-        raise CronInvalid("give either a schedule or every_s")
-    return read_schedule(schedule) if schedule is not None else Every(float(every_s or 0))

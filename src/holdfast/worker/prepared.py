@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from holdfast.base import limits, new_id
+from holdfast.base.arguments import is_a
 from holdfast.catalog import current_context
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.worker.job import NewJob
@@ -113,7 +114,7 @@ def _due_us(job: NewJob) -> int:
 
 
 def _us(field: str, seconds: float) -> int:
-    if not 0 <= seconds <= limits().delay_s_max:
+    if not is_a(seconds, (int, float)) or not 0 <= seconds <= limits().delay_s_max:
         raise BAD_REQUEST(
             "{field} is a number of seconds between 0 and {most}.", field=field, most=limits().delay_s_max
         )

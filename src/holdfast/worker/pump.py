@@ -242,7 +242,7 @@ class Pump:
         jobs = ledger.claim(tx, queue=want.queue, worker=self.worker, count=admission.count, lane=want.lane)
         full = len(jobs) == want.count
         if breaker is not None and admission.rejected and breaker.fails_with is not None:
-            failed = [rejected(job, breaker.fails_with()) for job in jobs]
+            failed = [rejected(job, breaker.fails_with.occur()) for job in jobs]
             ledger.settle(tx, self.worker, (), failed)
             tx.after_commit.append(partial(telling.rejected, failed))
             return Claimed(want.queue, want.lane, full, [])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import isfinite
 
+from holdfast.base.arguments import numeric
 from holdfast.policy import PolicyInvalid
 from holdfast.store import Store
 
@@ -65,9 +66,12 @@ class Retention:
     def __post_init__(self) -> None:
         named = {name: getattr(self, name) for name in ("finished_s", "failed_s", "journal_s", "workers_s")}
         for name, seconds in (named | dict(self.others_s)).items():
+            if seconds is not None:
+                numeric(name, seconds, raises=PolicyInvalid)
             if seconds is not None and not (isfinite(seconds) and seconds >= 0):
                 raise PolicyInvalid(f"{name}: {seconds} is not a number of seconds")
         for name in ("batch_rows", "batches_max"):
+            numeric(name, getattr(self, name), whole=True, raises=PolicyInvalid)
             if getattr(self, name) < 1:
                 raise PolicyInvalid(f"{name}: {getattr(self, name)} is not at least 1")
 

@@ -14,6 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from holdfast.base import bus, monotonic_s, redacted_text, world
+from holdfast.base.arguments import instance, number, refused
 from holdfast.catalog import Failure
 from holdfast.catalog.durable import HANDLERS_STUCK
 from holdfast.store import Store
@@ -74,8 +75,17 @@ class Worker:
 
         Raises:
             CronInvalid: a schedule of the handlers cannot be meant; the text names the field.
+            ArgumentInvalid: a part or a time cannot be meant, or a queue is given twice; it names which.
             TypeError: one of the queues is no QueueSettings.
         """
+        if not hasattr(store, "twin"):
+            raise refused("store", store, "give the Store itself: Worker(Store.open(), handlers)")
+        instance("handlers", handlers, Handlers, "give the Handlers() that the functions were registered with")
+        number("lease_s", lease_s, above=0)
+        number("grace_s", grace_s, least=0)
+        for name, part, kind in (("periodic", periodic, Periodic), ("retention", retention, Retention)):
+            if part is not None:
+                instance(name, part, kind, f"give a {kind.__name__}(…)")
         queues = handlers.queues if queues is None else queues
         check_queues(queues)
         # Handlers may use up every connection of their store; the lease must not depend on theirs.
