@@ -76,7 +76,10 @@ def level_of(verb: str, facts: Facts) -> str:
         status = facts.get("status") or 0
         if status == HUNG_UP:
             return "debug"
-        return "error" if status >= 500 else "warning" if status >= 400 else "info"
+        if status >= 500:
+            return "error"
+        # Anyone can cause a refusal: it is a warning only where its fault says that it asks for a person.
+        return "info" if facts.get("severity") in (None, Severity.NONE) else "warning"
     if verb == "delivery.attempted":
         return {"delivered": "info", "retried": "warning"}.get(str(facts.get("outcome")), "error")
     if verb == "webhook.received":
