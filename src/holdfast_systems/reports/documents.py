@@ -17,8 +17,25 @@ STEP_ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
 STEPS_MAX = 50
 DOCUMENT_BYTES_MAX = 900_000
 """Firestore takes a document of 1 MiB; what the steps add needs room too."""
-SUBMITTED = frozenset({"stepType", "dependsOn", "inputs"})
-"""What a submitted step may have; everything else is the orchestrator's to set."""
+OURS = frozenset(
+    [
+        "state",
+        "outputs",
+        "error",
+        "startedAt",
+        "finishedAt",
+        "attempts",
+        "lost",
+        "usage",
+        "retryAt",
+        "invocationId",
+        "leaseOwner",
+        "leaseUntil",
+        "pinned",
+        "rerunOf",
+    ]
+)
+"""Fields of a step that are set here and nowhere else; a submitted step has none of them."""
 BEFORE = (None, "PENDING", RunStatus.RUNNING)
 
 
@@ -36,9 +53,9 @@ def check_submitted(body: object) -> Document:
         raise _invalid("status", "a submitted run has not ended")
     for step_id, step in document["steps"].items():
         field = f"steps.{step_id}"
-        foreign = sorted(step.keys() - SUBMITTED)
-        if foreign:
-            raise _invalid(f"{field}.{foreign[0]}", "a submitted step has stepType, dependsOn and inputs")
+        taken = sorted(name for name in step.keys() & OURS if step[name] is not None)
+        if taken:
+            raise _invalid(f"{field}.{taken[0]}", "it is set by the system")
         if step["stepType"] not in set(StepType):
             raise _invalid(f"{field}.stepType", f"it is not one of {', '.join(StepType)}")
         if not isinstance(step.get("inputs", {}), dict):

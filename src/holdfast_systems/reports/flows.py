@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from holdfast.base import digest, now_us, prefixed_id, utc_text, world
 from holdfast.catalog import Failure
 from holdfast_systems.reports.artifacts import RunArtifacts
-from holdfast_systems.reports.documents import STEPS_MAX, check_submitted
+from holdfast_systems.reports.documents import OURS, STEPS_MAX, check_submitted
 from holdfast_systems.reports.faults import (
     FIRESTORE_UNAVAILABLE,
     FLOW_RUN_NOT_FOUND,
@@ -153,7 +153,8 @@ class Flows:
     def _pinned(self, step: Mapping[str, Any]) -> dict[str, Any]:
         """The step with the versions that count for it: the newest when it is submitted."""
         kept = {"stepType": step["stepType"], "dependsOn": step.get("dependsOn") or []}
-        kept |= {"inputs": step["inputs"]} if "inputs" in step else {}
+        # Fields that mean nothing here are kept for those who wrote them.
+        kept |= {name: value for name, value in step.items() if name not in OURS and name not in kept}
         inputs = step.get("inputs")
         llm = inputs.get("llm") if isinstance(inputs, dict) else None
         if step["stepType"] != StepType.LLM_REPORT or not isinstance(llm, dict):

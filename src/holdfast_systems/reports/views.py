@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast_systems.reports.cost import spent
+from holdfast_systems.reports.documents import OURS
 from holdfast_systems.reports.model import Document, applied, each_step, followed, time_us
 
 SUMMARY = ("runId", "status", "error", "createdAt", "finishedAt")
 STEP_SUMMARY = ("stepType", "state", "dependsOn", "startedAt", "finishedAt", "attempts", "error", "usage", "rerunOf")
-FIRST = ("stepType", "dependsOn", "inputs", "pinned")
-"""What a step has when it is submitted; all else came later."""
+LATER = OURS - {"pinned"}
+"""What a step does not have yet when it is submitted."""
 
 
 def shown(document: Mapping[str, Any]) -> Document:
@@ -30,7 +31,7 @@ def summary_of(document: Mapping[str, Any]) -> dict[str, Any]:
 def first_shown(document: Mapping[str, Any]) -> Document:
     """The run as the answer to its submission showed it, however far it has come since."""
     steps = {
-        step_id: {name: step[name] for name in FIRST if name in step}
+        step_id: {name: value for name, value in step.items() if name not in LATER}
         for step_id, step in each_step(document)
         if "rerunOf" not in step
     }

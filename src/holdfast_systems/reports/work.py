@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.base import now_us, utc_text
+from holdfast.base import digest, now_us, utc_text
 from holdfast.catalog import Failure
 from holdfast.policy import left_s, within
 from holdfast_systems.reports import charts
@@ -29,6 +30,8 @@ from holdfast_systems.reports.profile import ReportInputs, read_inputs, read_pro
 from holdfast_systems.reports.prompt import build_prompt, repair_prompt
 from holdfast_systems.reports.schemas import RESERVED, check_output, check_report_schema, violations
 from holdfast_systems.reports.settings import Settings
+
+_LOG = logging.getLogger("holdfast.reports")
 
 CHART_TITLES = {"candles": "Price", "volume": "Volume"}
 IMAGES_MAX = 8
@@ -220,6 +223,12 @@ class Work:
         if found is None:
             raise LLM_PROFILE_INVALID(reason=f"there is no schema {inputs.profile.schema_id}")
         check_report_schema(found.content)
+        said = inputs.profile.schema_sha256
+        if said is not None and said != digest(found.content):
+            # For people to know; what is stored decides.
+            _LOG.info(
+                "%s/%s: %s is not the schema that the run names by its hash", task.run_id, task.step_id, said[:64]
+            )
         return found
 
     def _stored_schema(self, task: Task, schema_id: str) -> Definition | None:

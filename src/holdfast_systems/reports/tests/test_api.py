@@ -73,6 +73,21 @@ def test_a_submission_without_an_id_is_repeated_under_its_idempotency_key(here: 
     assert len(here.http.get("/v1/flow-runs").json()["flowRuns"]) == 1
 
 
+def test_fields_that_mean_nothing_here_are_kept_and_empty_ones_of_ours_are_not(here: Running) -> None:
+    body = run_body("run_1", owner="ann")
+    body["steps"]["ohlcv"] |= {"title": "Prices", "state": None, "outputs": None}
+    first = here.http.post("/v1/flow-runs", json=body).json()
+    assert (first["owner"], first["steps"]["ohlcv"]["title"], first["steps"]["ohlcv"]["state"]) == (
+        "ann",
+        "Prices",
+        "READY",
+    )
+    assert "outputs" not in first["steps"]["ohlcv"]
+    with here.working():
+        assert here.ended("run_1")["status"] == "SUCCEEDED"
+    assert here.http.post("/v1/flow-runs", json=body).json() == first
+
+
 REFUSED: dict[str, Any] = {
     "no object": [],
     "null": None,

@@ -194,11 +194,15 @@ def here(solo: Site) -> Running:
     return served
 
 
-def test_a_wrong_hash_of_the_schema_changes_nothing_and_a_schema_may_refer_to_itself(here: Running) -> None:
+def test_a_wrong_hash_of_the_schema_is_logged_and_changes_nothing_and_a_schema_may_refer_to_itself(
+    here: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "holdfast.reports")
     properties = {**PROPERTIES, "summary": {"$ref": "#/$defs/summary"}}
     here.define({**SCHEMA, "properties": properties, "$defs": {"summary": PROPERTIES["summary"]}})
     run = here.done(run_body(profile={"structuredOutput": {"schemaId": SCHEMA_ID, "schemaSha256": "not its hash"}}))
     assert run["status"] == "SUCCEEDED"
+    assert "not its hash is not the schema that the run names" in caplog.text
 
 
 # -- the model -----------------------------------------------------------------------------------------------------
