@@ -41,7 +41,7 @@ def test_a_folder_that_cannot_be_used_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     ended = run(tmp_path, "serve", "beta", "--port", "0", "--data", "file")
     assert ended.returncode == 1
-    assert ended.stderr.startswith("holdfast: DATA_UNUSABLE: The folder file cannot be used: File exists.")
+    assert ended.stderr.startswith("holdfast: DATA_UNUSABLE: The folder file cannot be used: it is not a folder.")
 
 
 def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
