@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from holdfast.store import Row, Store, Tx
 
 _TOKEN_BITS = 62
+SQLITE = "sqlite"
+"""The engine that writes one row in one statement: there the journal has a statement of its own."""
 LOCK_TRIES = 5
 LOCK_WAIT_S = 0.01
 """So often, and so long between, a row is tried again that a twin may have locked for a moment."""
@@ -136,11 +138,13 @@ def _begin(tx: Tx, statement: str, claim: Claim, *, reason: str | None = None, *
         token=claim.token,
         lease_us=claim.lease_us,
         expires_us=claim.expires_us,
+        subject=_subject(claim),
         **as_seen,
     )
     if row is None:
         return None
-    _note(tx, claim, "key.begun", reason=reason)
+    if tx.engine == SQLITE or statement != "idempotency.begin":
+        _note(tx, claim, "key.begun", reason=reason)
     return claim.started(row[0])
 
 
@@ -148,14 +152,16 @@ def finish(tx: Tx, started: Started, answer: Stored, *, expires_us: int, code: s
     """Store the answer; False when the key is somebody else's. The same answer again, by the same holder, is stored."""
     scope = _scope(started)
     kept = {"status": answer.status, "headers": answer.headers, "body": answer.body, "resources": answer.resources}
-    if tx.row("idempotency.finish", **scope, **kept, token=started.token, expires_us=expires_us) is None:
+    noted = {"subject": _subject(started), "code": code, "duration_us": _duration_us(started)}
+    if tx.row("idempotency.finish", **scope, **kept, **noted, token=started.token, expires_us=expires_us) is None:
         found = tx.row("idempotency.look", **scope)
         return (
             found is not None
             and found[1:3] == (KeyState.DONE, started.token)
             and (found[4], found[5], bytes(found[6]), found[7]) == tuple(kept.values())
         )
-    _note(tx, started, "key.finished", code=code)
+    if tx.engine == SQLITE:
+        _note(tx, started, "key.finished", code=code)
     return True
 
 
@@ -235,15 +241,20 @@ def _json(text: str) -> Json:
 
 
 def _note(tx: Tx, held: Claim | Started, verb: str, *, code: str | None = None, reason: str | None = None) -> None:
-    duration_us = None
-    if isinstance(held, Started):
-        duration_us = round((monotonic_s() - held.began_s) * 1_000_000)
     tx.run(
         "idempotency.note",
-        subject=canonical([held.tenant, held.operation, held.key]),
+        subject=_subject(held),
         verb=verb,
         operation=held.operation,
         code=code,
-        duration_us=duration_us,
+        duration_us=_duration_us(held),
         reason=reason,
     )
+
+
+def _subject(held: Claim | Started) -> str:
+    return canonical([held.tenant, held.operation, held.key])
+
+
+def _duration_us(held: Claim | Started) -> int | None:
+    return round((monotonic_s() - held.began_s) * 1_000_000) if isinstance(held, Started) else None

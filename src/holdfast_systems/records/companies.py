@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.base import decode
 from holdfast.catalog import Failure
-from holdfast.store import Tx
+from holdfast.store import Engine, Tx
 from holdfast_systems.records.faults import BUSINESS_RULE_VIOLATION, COMPANY_NOT_FOUND, DUPLICATE_RECORD
 from holdfast_systems.records.model import Role, Slot, website_key
 from holdfast_systems.records.tables import shown
@@ -25,7 +25,8 @@ def create(tx: Tx, account_id: str, uid: str, values: Mapping[str, str | None]) 
     made = tx.row("records.add_company", uid=uid, account_id=account_id, website_key=key, **values)
     if made is None:
         raise _duplicate(tx, account_id, values["website"])
-    tx.run("records.add_slots", uid=uid)
+    if tx.engine is Engine.SQLITE:
+        tx.run("records.add_slots", uid=uid)
     return {
         "company_uid": uid,
         "status": "created",

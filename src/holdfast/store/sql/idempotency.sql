@@ -3,12 +3,18 @@
 -- commit.
 
 -- name: begin
+-- PostgreSQL writes the journal in the same statement: a round trip costs as much as the row.
+/* postgresql: WITH begun AS ( */
 INSERT INTO holdfast_idempotency (tenant, operation, key, request_hash, state, token, lease_until_us,
                          first_seen_us, last_seen_us, expires_us)
 VALUES (:tenant, :operation, :key, :request_hash, 'working', :token, {now_us} + :lease_us,
         {now_us}, {now_us}, {now_us} + :expires_us)
 ON CONFLICT (tenant, operation, key) DO NOTHING
-RETURNING first_seen_us;
+RETURNING first_seen_us
+/* postgresql: ), noted AS (
+  INSERT INTO holdfast_journal (at_us, subject, verb, kind)
+  SELECT {now_us}, :subject, 'key.begun', :operation FROM begun)
+SELECT first_seen_us FROM begun */;
 
 -- name: begin_again
 -- Only if the key is still as it was seen: in that state, under that token, and nobody's.
@@ -57,11 +63,17 @@ UPDATE holdfast_idempotency
 RETURNING token;
 
 -- name: finish
+/* postgresql: WITH finished AS ( */
 UPDATE holdfast_idempotency
    SET state = 'done', lease_until_us = NULL, status = :status, headers = :headers, body = :body,
        resources = :resources, expires_us = {now_us} + :expires_us
  WHERE tenant = :tenant AND operation = :operation AND key = :key AND state = 'working' AND token = :token
-RETURNING token;
+RETURNING token
+/* postgresql: ), noted AS (
+  INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us)
+  SELECT {now_us}, :subject, 'key.finished', :operation, CAST(:code AS TEXT), CAST(:duration_us AS BIGINT)
+    FROM finished)
+SELECT token FROM finished */;
 
 -- name: release
 UPDATE holdfast_idempotency SET token = 0, lease_until_us = {now_us}

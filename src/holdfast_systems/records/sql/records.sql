@@ -6,11 +6,17 @@ ON CONFLICT (kind, day) DO UPDATE SET next = holdfast_records_counter.next + :co
 RETURNING next;
 
 -- name: add_company
+-- Where an insert can follow another in one statement, the slots come along; elsewhere `add_slots` brings them.
+/* postgresql: WITH made AS ( */
 INSERT INTO holdfast_records_company
   (uid, account_id, name, website, website_key, industry, created_us, changed_us)
 VALUES (:uid, :account_id, :name, :website, :website_key, :industry, {now_us}, {now_us})
 ON CONFLICT DO NOTHING
-RETURNING created_us;
+RETURNING created_us
+/* postgresql: ), slots AS (
+  INSERT INTO holdfast_records_slot (company_uid, role)
+  SELECT :uid, role FROM made CROSS JOIN (VALUES ('CEO'), ('CFO'), ('HR')) AS roles (role))
+SELECT created_us FROM made */;
 
 -- name: add_slots
 INSERT INTO holdfast_records_slot (company_uid, role) VALUES (:uid, 'CEO'), (:uid, 'CFO'), (:uid, 'HR');
