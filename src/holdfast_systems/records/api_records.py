@@ -61,7 +61,7 @@ def company_routes(service: Service, say: Describing) -> APIRouter:
     @routes.get("/companies/{company_uid}", summary="Show a company", **say.reads(shapes.COMPANY, gone))
     async def show(request: Request, company_uid: str) -> Response:
         account_id = caller_of(request.scope).account_id
-        return await service.read(request, lambda tx: companies.show(tx, account_id, _known(company_uid)))
+        return await service.look(request, lambda store: companies.look(store, account_id, _known(company_uid)))
 
     @routes.patch(
         "/companies/{company_uid}",

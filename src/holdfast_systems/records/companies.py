@@ -7,12 +7,17 @@ from typing import Any
 
 from holdfast.base import decode
 from holdfast.catalog import Failure
-from holdfast.store import Engine, Tx
+from holdfast.store import Engine, Store, Tx
 from holdfast_systems.records.faults import BUSINESS_RULE_VIOLATION, COMPANY_NOT_FOUND, DUPLICATE_RECORD
 from holdfast_systems.records.model import Role, Slot, website_key
 from holdfast_systems.records.tables import shown
 
 SUGGESTION = "Verify company_uid or create company first"
+
+_COLUMNS = (
+    "uid", "name", "website", "industry", "created_us", "changed_us", "title", "description", "contact_emails",
+    "social_links", "enriched_us",
+)  # fmt: skip
 
 
 def create(tx: Tx, account_id: str, uid: str, values: Mapping[str, str | None]) -> dict[str, Any]:
@@ -45,6 +50,19 @@ def show(tx: Tx, account_id: str, uid: str) -> dict[str, Any]:
     if not found:
         raise missing(uid)
     return _with_slots(tx, account_id, found)[0]
+
+
+def look(store: Store, account_id: str, uid: str) -> dict[str, Any]:
+    """The same by one statement, which needs no transaction of its own.
+
+    Raises:
+        Failure: COMPANY_NOT_FOUND.
+    """
+    rows = store.look("records.company_shown", account_id=account_id, uid=uid)
+    if not rows:
+        raise missing(uid)
+    company = _company(dict(zip(_COLUMNS, rows[0], strict=False)))
+    return {**company, "slots": [_slot(uid, *row[len(_COLUMNS) :]) for row in rows if row[len(_COLUMNS)] is not None]}
 
 
 def page(tx: Tx, account_id: str, *, after: str, count: int, q: str | None) -> Sequence[dict[str, Any]]:
@@ -122,16 +140,20 @@ def _with_slots(tx: Tx, account_id: str, rows: Sequence[dict[str, Any]]) -> list
     slots: dict[str, list[dict[str, Any]]] = {uid: [] for uid in uids}
     found = tx.rows("records.slots", account_id=account_id, uids=uids) if uids else []
     for company_uid, role, person_uid, assigned_us, full_name in found:
-        slots[company_uid].append(
-            {
-                "slot_uid": Slot(company_uid, Role(role)).uid,
-                "role": role,
-                "person_uid": person_uid,
-                "full_name": full_name,
-                **shown({"assigned_us": assigned_us}),
-            }
-        )
+        slots[company_uid].append(_slot(company_uid, role, person_uid, assigned_us, full_name))
     return [{**_company(row), "slots": slots[row["uid"]]} for row in rows]
+
+
+def _slot(
+    company_uid: str, role: str, person_uid: str | None, assigned_us: int | None, full_name: str | None
+) -> dict[str, Any]:
+    return {
+        "slot_uid": Slot(company_uid, Role(role)).uid,
+        "role": role,
+        "person_uid": person_uid,
+        "full_name": full_name,
+        **shown({"assigned_us": assigned_us}),
+    }
 
 
 def _company(row: dict[str, Any]) -> dict[str, Any]:

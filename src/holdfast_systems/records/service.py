@@ -53,6 +53,12 @@ class Service:
         found = await self.workers(self.store.atomic, phase, write=False)
         return told(Answer.of_json({**found, "request_id": request_id}))
 
+    async def look(self, request: Request, find: Callable[[Store], dict[str, Any]]) -> Response:
+        """Answer with what one statement finds."""
+        request_id = request.scope[REQUEST_ID_KEY]
+        found = await self.workers(find, self.store)
+        return told(Answer.of_json({**found, "request_id": request_id}))
+
     async def write(self, request: Request, phase: Callable[[Tx], Told]) -> Response:
         """Do what the phase does and answer with what it says; under a key, both commit together."""
         return told(await self.workers(self.written, request, phase))

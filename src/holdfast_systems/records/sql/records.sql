@@ -28,6 +28,18 @@ SELECT uid FROM holdfast_records_company WHERE account_id = :account_id AND webs
 SELECT uid, name, website, industry, created_us, changed_us, title, description, contact_emails, social_links, enriched_us
   FROM holdfast_records_company WHERE uid = :uid AND account_id = :account_id;
 
+-- name: company_shown
+-- The company once for each of its slots: all that is shown, in one statement.
+SELECT company.uid, company.name, company.website, company.industry, company.created_us, company.changed_us,
+       company.title, company.description, company.contact_emails, company.social_links, company.enriched_us,
+       slot.role, slot.person_uid, slot.assigned_us, person.full_name
+  FROM holdfast_records_company AS company
+  LEFT JOIN holdfast_records_slot AS slot ON slot.company_uid = company.uid
+  LEFT JOIN holdfast_records_person AS person
+    ON person.account_id = company.account_id AND person.uid = slot.person_uid
+ WHERE company.uid = :uid AND company.account_id = :account_id
+ ORDER BY slot.role;
+
 -- name: company_kept
 -- Until the end of the transaction the company cannot be removed.
 SELECT uid FROM holdfast_records_company
