@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.base import CodecError, Json, decode, encode
 from holdfast.catalog import Dialect, Failure, render
-from holdfast.http.asgi import Application, Receive, Scope, Send, header
+from holdfast.http.asgi import Receive, Scope, Send, header
 from holdfast.http.faults import INVALID_JSON, VALIDATION_ERROR
 from holdfast.http.this_machine import within_this_machine
 from holdfast.testing.faulty import Faults, Faulty, read_body
@@ -235,8 +235,3 @@ async def _say(send: Send, status: int, body: Any) -> None:
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content})
-
-
-def gemini() -> Application:
-    """A stand-in, ready to be served."""
-    return GeminiStandIn()
