@@ -19,6 +19,10 @@ SCOPE = "holdfast"
 TracerProvider = Any
 """OpenTelemetry's."""
 Tracer = Any
+_TRACED = frozenset({
+    "request_id", "user_agent", "api_version", "server_id", "database_shard", "external_service", "api_key_id",
+    "account_id", "request_source",
+})  # fmt: skip
 FAILED_FROM = 500
 """From this status on a request counts as the server's failure."""
 
@@ -220,6 +224,8 @@ def _of_request(_verb: str, facts: Facts) -> _Span:
             "http.route": facts.get("endpoint"),
             "http.response.status_code": status,
             "holdfast.code": facts.get("code"),
+            # Who asked, where it was answered and by which version: what the system has put into the context.
+            **{f"holdfast.{name}": value for name, value in here.known().items() if name in _TRACED},
         },
     )
 

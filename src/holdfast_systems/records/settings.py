@@ -59,7 +59,7 @@ class Settings:
     """For development: exact hosts and ports that are no public addresses and may be fetched all the same."""
     import_bytes_max: int = 1_073_741_824
     """The largest file of an import."""
-    import_batch_rows: int = 2_000
+    import_batch_rows: int = 5_000
     """Rows that are committed together."""
     artifacts: str = ""
     """Where the files of imports are kept: a folder, `s3://…`, `gs://…`; without it, the system's own folder."""

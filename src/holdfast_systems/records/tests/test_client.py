@@ -75,6 +75,19 @@ def test_an_import_tells_of_its_progress(records: Records, tmp_path: Path) -> No
     assert len(list(records.companies(page_rows=7))) == 16
 
 
+def test_failing_providers_are_survived(serving: Live, records: Records) -> None:
+    serving.http.put("/standins/millionverifier/faults", json={"status": 503}).raise_for_status()
+    assert records.verify("a@acme.example", timeout_s=60).provider == "zerobounce"
+    serving.http.put("/standins/zerobounce/faults", json={"reset": True}).raise_for_status()
+    failed = records.verify("b@acme.example", timeout_s=60)
+    assert failed.status == "failed"
+    assert failed.error is not None
+    assert (failed.error["error_code"], failed.error["retry_after"]) == ("VALIDATION_SERVICE_ERROR", 300)
+    for name in ("millionverifier", "zerobounce"):
+        serving.http.delete(f"/standins/{name}/faults").raise_for_status()
+    assert records.verify("c@acme.example", timeout_s=60).result == "valid"
+
+
 async def test_coroutines_have_the_same_calls(serving: Live) -> None:
     async with AsyncRecords(f"{serving.url}/records", api_key=serving.account().key) as records:
         made = await records.create_company("Acme")

@@ -12,6 +12,7 @@ import pytest
 from holdfast.base import bus, now_us, utc_text
 from holdfast.http.site import site
 from holdfast.policy import Retry
+from holdfast.watch.traces import trace_events
 from holdfast_systems.records.faults import RECORDS, RETRY_CLASSES, RetryClass
 
 from .live import Live, Straight
@@ -191,6 +192,27 @@ def test_every_failure_is_told_with_its_context_and_shows_none_of_it(solo: Live)
     assert facts["request_id"] == body["request_id"]
     for hidden in ("trace_id", "server_id", "api_key_id", "account_id", "user_agent"):
         assert hidden not in body
+
+
+def test_a_request_is_traced_with_its_context(solo: Live) -> None:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    account = solo.account()
+    end = trace_events(provider)
+    try:
+        account.get("/companies/CO-20240828-999999", headers={"X-Request-Source": "ingest-repo"})
+    finally:
+        end()
+    (span,) = [one for one in exporter.get_finished_spans() if one.name.startswith("GET ")]
+    told = dict(span.attributes or {})
+    assert told["holdfast.code"] == "COMPANY_NOT_FOUND"
+    assert (told["holdfast.account_id"], told["holdfast.request_source"]) == ("acct_acme", "ingest-repo")
+    assert (told["holdfast.api_version"], told["holdfast.database_shard"]) == ("v1", "primary")
+    assert account.key not in str(told)
 
 
 def test_a_failure_that_comes_before_the_key_is_known_has_the_context_too(solo: Live) -> None:
