@@ -15,6 +15,7 @@ from holdfast.catalog.core import FORBIDDEN, RATE_LIMIT_EXCEEDED
 from holdfast.delivery import Deliveries
 from holdfast.delivery.exchange import Outgoing, Reply
 from holdfast.operate.dead_groups import latest_groups
+from holdfast.operate.delivery_list import PAGE_ROWS
 from holdfast.policy import Backoff, Retry
 from holdfast.store import Store
 from holdfast.watch.alerts import Alerts
@@ -161,12 +162,11 @@ def test_a_delivery_says_what_the_endpoint_asked_for(store: Store, jobs: Jobs, i
     assert job.id not in inside.get("/deliveries?type=order.lost").text
 
 
-def test_deliveries_are_paged_by_whole_events(store: Store, jobs: Jobs, inside: Asker, monkeypatch) -> None:
-    monkeypatch.setattr("holdfast.console.pages.deliveries.PAGE_ROWS", 3)
+def test_deliveries_are_paged_by_whole_events(store: Store, jobs: Jobs, inside: Asker) -> None:
     deliveries = Deliveries(store, jobs)
     for _ in range(2):
         deliveries.endpoints.add("http://127.0.0.1:9/hook")
-    for number in range(5):
+    for number in range(PAGE_ROWS + 1):
         deliveries.publish("order.paid", {"order": number})
     path, seen = "/deliveries", []
     while path:
@@ -174,7 +174,7 @@ def test_deliveries_are_paged_by_whole_events(store: Store, jobs: Jobs, inside: 
         seen += re.findall(r'/console/jobs/([0-9a-f-]{36})"', text)
         found = re.search(r'href="/console(/deliveries\?before=[^"]+)" rel="next"', text)
         path = html.unescape(found[1]) if found else ""
-    assert len(seen) == len(set(seen)) == 10
+    assert len(seen) == len(set(seen)) == 2 * (PAGE_ROWS + 1)
 
 
 def test_groups_are_counted_with_first_and_last(store: Store, jobs: Jobs, inside: Asker, monkeypatch) -> None:

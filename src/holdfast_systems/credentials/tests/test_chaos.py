@@ -17,6 +17,7 @@ import pytest
 
 from holdfast.base import Secret, monotonic_s, world
 from holdfast.delivery import NewEvent
+from holdfast.operate import Actor, ActorKind
 from holdfast.store import Store
 from holdfast.worker import Jobs
 from holdfast_systems.credentials import tables
@@ -30,6 +31,7 @@ from .chaos_receiver import ChaosReceiver, chaotic
 from .dice import Dice
 from .live import SECRET, about, created, evidence, ground, settings_file, vouch
 
+OPERATOR = Actor(ActorKind.API, "operator")
 EVENTS = int(os.environ.get("HOLDFAST_CHAOS_EVENTS", "1000"))
 SENDERS = 2
 BATCH = 500
@@ -124,7 +126,7 @@ def drained(platform: Platform, receiver: ChaosReceiver, senders: Senders, store
         wild = not receiver.calm or not senders.kills
         if wild and receiver.done.total() > (senders.kills + 1) * REQUESTS_BETWEEN_KILLS:
             senders.kill_one(dice)
-        revived += len(platform.reprocess(limit=200))
+        revived += platform.reprocess(limit=None, actor=OPERATOR).done
         world().sleep(0.1)
     return revived
 
