@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import CancelledError
 from functools import partial
 from threading import BoundedSemaphore, Lock, Thread
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from holdfast.base import Secret
 from holdfast.catalog import Failure
 from holdfast.catalog.retry_after import retry_after_s
 from holdfast_systems.reports.faults import GEMINI_REQUEST_FAILED, LLM_PROFILE_INVALID, RATE_LIMITED
-from holdfast_systems.reports.ports import Answer, Request
+from holdfast_systems.reports.ports import Answer, ModelClosed, Request
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -47,12 +48,14 @@ class Gemini:
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="reports-model", daemon=True)
         self._closed = False
+        self._leaving = False
 
     def generate(self, request: Request) -> Answer:
         """Call the model once.
 
         Raises:
             Failure: RATE_LIMITED, GEMINI_REQUEST_FAILED or LLM_PROFILE_INVALID.
+            ModelClosed: the process is stopping.
         """
         if not self._base_url and not self._api_key:
             raise LLM_PROFILE_INVALID(reason="there is no key for the model: set HOLDFAST_REPORTS_GEMINI_API_KEY")
@@ -63,8 +66,13 @@ class Gemini:
         finally:
             self._places.release()
 
+    def leave(self) -> None:
+        """The process is about to stop: a call that fails from now on may have been cut off by ourselves."""
+        self._leaving = True
+
     def close(self) -> None:
         """Close every connection and end the thread."""
+        self.leave()
         with self._lock:
             opened, self._client, self._closed = self._client is not None, None, True
         if opened:
@@ -75,6 +83,10 @@ class Gemini:
             self._loop.close()
 
     async def _close_session(self) -> None:
+        own = asyncio.current_task()
+        for task in asyncio.all_tasks():
+            if task is not own:
+                task.cancel()
         if self._session is not None:
             await self._session.close()
 
@@ -86,7 +98,11 @@ class Gemini:
         except TimeoutError:
             calling.cancel()
             raise GEMINI_REQUEST_FAILED(reason=f"no answer within {request.timeout_s:g} s") from None
+        except CancelledError:
+            raise ModelClosed from None
         except Exception as error:
+            if self._leaving:
+                raise ModelClosed from error
             raise failure_of(error) from error
         return answer_of(response)
 
@@ -110,7 +126,7 @@ class Gemini:
     def _ready(self) -> Client:
         with self._lock:
             if self._closed:
-                raise GEMINI_REQUEST_FAILED(reason="this process is stopping")
+                raise ModelClosed
             if self._client is None:
                 if not self._thread.is_alive():
                     self._thread.start()

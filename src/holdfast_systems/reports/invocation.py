@@ -42,7 +42,7 @@ from holdfast_systems.reports.model import (
     unfinalised,
     unmet,
 )
-from holdfast_systems.reports.ports import FlowRuns, Snapshot
+from holdfast_systems.reports.ports import FlowRuns, ModelClosed, Snapshot
 from holdfast_systems.reports.reaper import Reaper
 from holdfast_systems.reports.settings import Settings
 from holdfast_systems.reports.work import Task, Work
@@ -107,8 +107,8 @@ class Invocations:
                 after it has made it ready, and does not wait for the time of a retry.
 
         Raises:
-            Failure: FIRESTORE_UNAVAILABLE, FIRESTORE_CLAIM_FAILED, FIRESTORE_FINALIZE_FAILED, GCS_READ_FAILED: the
-                event is to be delivered again.
+            Failure: FIRESTORE_UNAVAILABLE, FIRESTORE_CLAIM_FAILED, FIRESTORE_FINALIZE_FAILED, GCS_READ_FAILED, or
+                SERVICE_UNAVAILABLE while the process stops: the event is to be delivered again.
         """
         with within(self._settings.invocation_timeout_s):
             snapshot = self._get(run_id)
@@ -138,6 +138,9 @@ class Invocations:
             kept = self._work.do(task)
         except Failure as failure:
             return self._fail(claimed, task, failure)
+        except ModelClosed as closed:
+            # The step stays as it is: the next attempt of the job, or the reaper, takes it up.
+            raise CORE["SERVICE_UNAVAILABLE"]() from closed
         except Exception as error:  # noqa: BLE001 - whatever it was, the step ends
             unknown = CORE["INTERNAL_ERROR"]()
             unknown.__cause__ = error

@@ -72,6 +72,7 @@ def build(ground: Ground) -> System:
         handlers=_handlers(settings, Steps(invocations, reaper)),
         standins={STANDIN: GeminiStandIn()} if ground.standins else {},
         says=[f"{ground.address}/  submit a run and watch it", *_missing(settings, own=own)],
+        closing=model.leave,
         stop=stop,
     )
 

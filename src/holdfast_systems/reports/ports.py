@@ -102,6 +102,10 @@ class Answer:
     """Why the answer is not whole."""
 
 
+class ModelClosed(Exception):
+    """This process is stopping and has cut its own call off: that says nothing about the model."""
+
+
 class Model(Protocol):
     """A language model with structured output."""
 
@@ -110,6 +114,7 @@ class Model(Protocol):
 
         Raises:
             Failure: RATE_LIMITED, GEMINI_REQUEST_FAILED or LLM_PROFILE_INVALID.
+            ModelClosed: the process is stopping.
         """
 
     def close(self) -> None:

@@ -15,9 +15,10 @@ import pytest
 from holdfast.base import REAL, Secret, monotonic_s
 from holdfast.catalog import Failure
 from holdfast.testing.ports import listening_socket
+from holdfast.testing.processes import wait_until
 from holdfast.testing.upstream import BadUpstream
 from holdfast_systems.reports.gemini import Gemini
-from holdfast_systems.reports.ports import Request
+from holdfast_systems.reports.ports import ModelClosed, Request
 from holdfast_systems.reports.standins import GeminiStandIn
 
 from .system import SCHEMA, served
@@ -59,7 +60,24 @@ def test_an_answer_has_its_text_and_its_tokens(standin: tuple[GeminiStandIn, str
     assert answer.output_tokens > 0
     assert app.calls[0]["images"] == 1
     model.close()
-    assert refused(model) == "GEMINI_REQUEST_FAILED", "it is closed"
+    with pytest.raises(ModelClosed):
+        model.generate(REQUEST)
+
+
+def test_a_call_that_is_cut_off_by_our_own_stop_says_nothing_about_the_model(
+    standin: tuple[GeminiStandIn, str],
+) -> None:
+    app, address = standin
+    app.faults.switch(hang=True)
+    model = opened(address)
+    with ThreadPoolExecutor(1) as threads:
+        under_way = threads.submit(model.generate, replace(REQUEST, timeout_s=30.0))
+        wait_until(lambda: app.faults.met == 1, within_s=30, what="the call has arrived")
+        began_s = monotonic_s()
+        model.close()
+        with pytest.raises(ModelClosed):
+            under_way.result()
+    assert monotonic_s() - began_s < 10
 
 
 def test_no_more_calls_are_under_way_than_the_process_may_make(standin: tuple[GeminiStandIn, str]) -> None:

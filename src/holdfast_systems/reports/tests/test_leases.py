@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast.base import REAL, replaced
+from holdfast.catalog import Failure
 from holdfast.store import Store
 from holdfast_systems.reports.faults import GEMINI_REQUEST_FAILED
+from holdfast_systems.reports.ports import ModelClosed
 
 from .scene import Scene
 
@@ -132,6 +134,20 @@ def test_a_zombie_that_fails_does_not_fail_the_step_of_another(later: Any) -> No
     scene.model.before = pause
     assert scene.event().result == "STEP_FINALIZE_CONFLICT"
     assert scene.step()["state"] == "RUNNING"
+
+
+def test_a_step_whose_process_stops_goes_on_in_the_next_one(scene: Scene) -> None:
+    scene.ready_report()
+
+    def closed() -> None:
+        raise ModelClosed
+
+    scene.model.before = closed
+    with pytest.raises(Failure, match="SERVICE_UNAVAILABLE"):
+        scene.job(job_id="7")
+    assert (scene.step()["state"], scene.step().get("error")) == ("RUNNING", None)
+    scene.model.before = lambda: None
+    assert scene.job(job_id="7").result == "SUCCEEDED"
 
 
 def test_a_job_that_is_run_again_takes_up_what_its_dead_attempt_left(scene: Scene) -> None:
