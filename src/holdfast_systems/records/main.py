@@ -113,11 +113,11 @@ def build(ground: Ground) -> System:
         handlers=handlers,
         rules=load_rules(),
         standins=standins() if ground.standins else {},
-        checks={link.name: link_check(link) for link in (outside.first.link, outside.second.link)},
+        checks={one.name: link_check(one.link) for one in (outside.first, outside.second)},
         start=lambda: outside.declare(store),
         says=[
             f"{ground.address}/  companies, slots, imports and keys",
-            f"{ground.address}/openapi.json  what the records API takes and answers",
+            f"{ground.address}/openapi.json  what the API takes and answers",
         ],
         stop=stop,
     )
