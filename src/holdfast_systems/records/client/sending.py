@@ -16,7 +16,7 @@ from holdfast_systems.records.faults import RECORDS
 
 T = TypeVar("T")
 
-TIMEOUT_S = 120.0
+TIMEOUT_S = 300.0
 """For a call with all its attempts and the waits between them."""
 ATTEMPT_S = 30.0
 POLL_S = 0.25

@@ -116,10 +116,10 @@ def behind(store: Store, tmp_path: Path) -> Iterator[tuple[Live, Faulty, str]]:
 def test_failures_that_pass_are_survived_and_each_write_has_one_effect(behind: tuple[Live, Faulty, str]) -> None:
     live, faulty, url = behind
     with Records(f"{url}/records", api_key=live.account().key) as records, instant() as time:
-        for fault in ({"status": 503}, {"reset": True}, {"status": 429, "retry_after": 7}, {"garbage": True}):
+        for fault in ({"status": 503}, {"reset": True}, {"status": 429, "retry_after": 90}, {"garbage": True}):
             faulty.faults.switch(**fault, times=2)
             assert records.create_company("Acme").status == "created"
-        assert 7.0 in time.waits_s  # what the API asks for counts
+        assert 90 <= max(time.waits_s) < 200  # what the API asks for counts, and so does the policy of the code
         faulty.faults.clear()
         assert len(list(records.companies())) == 4
 
