@@ -201,3 +201,23 @@ def test_a_beginning_that_fits_several_ids_names_the_candidates(store: Store, jo
     assert "…" in refused.value.message
     with pytest.raises(Failure, match="JOB_NOT_FOUND"):
         store.atomic(lambda tx: operate_jobs.find(tx, "zzzz"), write=False)
+
+
+def test_an_endpoint_that_is_added_or_changed_leaves_its_rows_too(
+    store: Store, actor: Actor, audit: Audit, deliveries: Deliveries
+) -> None:
+    own = deliveries.endpoints
+    added = endpoints.add(own, "http://127.0.0.1:9/hook", actor=actor, reason="drill")
+    endpoints.update(own, added.id, actor=actor, timeout_s=3.0)
+    made = endpoints.rotate_secret(own, added.id, actor=actor, overlap_s=0)
+    with pytest.raises(Failure, match="ENDPOINT_NOT_FOUND"):
+        endpoints.update(own, "ep_nobody", actor=actor, timeout_s=3.0)
+    assert [(row.verb, row.subject, row.state) for row in audit()] == [
+        ("add", f"endpoint:{added.id}", "done"),
+        ("update", f"endpoint:{added.id}", "done"),
+        ("rotate_secret", f"endpoint:{added.id}", "done"),
+        ("update", "endpoint:ep_nobody", "refused"),
+    ]
+    shown = own.show(added.id)
+    assert (shown.timeout_s, [held.secret for held in shown.secrets]) == (3.0, [made])
+    assert made.reveal() not in str([(row.subject, row.reason, row.result) for row in audit()])

@@ -43,18 +43,27 @@ class Endpoints:
         self._schemes = schemes
 
     def add(
-        self, url: str, *, secret: Secret | None = None, tenant: str | None = None, **settings: Unpack[EndpointSettings]
+        self,
+        url: str,
+        *,
+        secret: Secret | None = None,
+        tenant: str | None = None,
+        endpoint_id: str | None = None,
+        tx: Tx | None = None,
+        **settings: Unpack[EndpointSettings],
     ) -> Endpoint:
         """Tell this address of events from now on; without a secret one is made.
 
         Args:
+            endpoint_id: an id that nobody has, from `new_endpoint_id`; without one it is made.
+            tx: a transaction to do it in.
             settings: as the fields of `Endpoint`.
 
         Raises:
             Failure: BAD_REQUEST names the field.
         """
         tenant = owner(self.tenant, tenant)
-        endpoint = Endpoint(id=prefixed_id("ep"), url=url, tenant=tenant, **_read(settings))
+        endpoint = Endpoint(id=endpoint_id or new_endpoint_id(), url=url, tenant=tenant, **_read(settings))
         made = self._usable(endpoint.scheme, secret)
 
         def phase(tx: Tx) -> Endpoint:
@@ -67,7 +76,7 @@ class Endpoints:
             _note(tx, endpoint.id, "added", None)
             return show(tx, endpoint.id)
 
-        return self.store.atomic(phase)
+        return self.store.atomic(phase) if tx is None else phase(tx)
 
     def show(self, endpoint_id: str) -> Endpoint:
         """One endpoint with its secrets in force.
@@ -88,8 +97,11 @@ class Endpoints:
 
         return self.store.atomic(phase, write=False)
 
-    def update(self, endpoint_id: str, **changes: Any) -> Endpoint:
+    def update(self, endpoint_id: str, *, tx: Tx | None = None, **changes: Any) -> Endpoint:
         """Change settings; what is under way already keeps its number of attempts.
+
+        Args:
+            tx: a transaction to do it in.
 
         Raises:
             Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST names the field.
@@ -105,7 +117,7 @@ class Endpoints:
             _note(tx, endpoint_id, "updated", ", ".join(sorted(changes)))
             return changed
 
-        return self.store.atomic(phase, repeatable=True)
+        return self.store.atomic(phase, repeatable=True) if tx is None else phase(tx)
 
     def disable(self, endpoint_id: str, *, reason: str) -> bool:
         """Send nothing more; False when it was disabled before.
@@ -134,8 +146,13 @@ class Endpoints:
         """
         self.store.atomic(lambda tx: remove_endpoint(tx, endpoint_id, reason, tenant=self.tenant))
 
-    def rotate_secret(self, endpoint_id: str, *, secret: Secret | None = None, overlap_s: float = OVERLAP_S) -> Secret:
+    def rotate_secret(
+        self, endpoint_id: str, *, secret: Secret | None = None, overlap_s: float = OVERLAP_S, tx: Tx | None = None
+    ) -> Secret:
         """Put a new secret in force; the old ones stay so for the overlap. Where the scheme has room, all of them sign.
+
+        Args:
+            tx: a transaction to do it in.
 
         Raises:
             Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST names the field.
@@ -161,7 +178,7 @@ class Endpoints:
             _note(tx, endpoint_id, "secret_rotated", None)
             return made
 
-        return self.store.atomic(phase)
+        return self.store.atomic(phase) if tx is None else phase(tx)
 
     def reseal(self) -> int:
         """Encrypt what is stored under another key, or under none, with the key in force; how many endpoints changed.
@@ -189,6 +206,11 @@ class Endpoints:
         except SecretInvalid as wrong:
             raise BAD_REQUEST("{field} cannot sign: {why}.", field="secret", why=str(wrong)) from wrong
         return made
+
+
+def new_endpoint_id() -> str:
+    """An id for a new endpoint."""
+    return prefixed_id("ep")
 
 
 def owner(tenant: str | None, named: str | None) -> str:

@@ -1,12 +1,67 @@
-"""Webhook endpoints: disable, enable, remove."""
+"""Webhook endpoints: add, change, give a new secret, disable, enable, remove."""
 
 from __future__ import annotations
 
+from typing import Any, Unpack
+
+from holdfast.base import Secret
 from holdfast.catalog.core import BAD_REQUEST
-from holdfast.delivery.endpoints import disable_endpoint, enable_endpoint, remove_endpoint
+from holdfast.delivery.endpoint import Endpoint, EndpointSettings
+from holdfast.delivery.endpoints import (
+    Endpoints,
+    disable_endpoint,
+    enable_endpoint,
+    new_endpoint_id,
+    remove_endpoint,
+)
 from holdfast.operate.actor import Actor
 from holdfast.operate.audit import Outcome, new_action, perform
 from holdfast.store import Store
+
+
+def add(
+    endpoints: Endpoints,
+    url: str,
+    *,
+    actor: Actor,
+    reason: str | None = None,
+    secret: Secret | None = None,
+    **settings: Unpack[EndpointSettings],
+) -> Endpoint:
+    """Send events to one more address.
+
+    Raises:
+        Failure: BAD_REQUEST names the field.
+    """
+    made = new_endpoint_id()
+    action = new_action(actor, "add", f"endpoint:{made}", reason)
+    return perform(
+        endpoints.store, action, lambda tx: endpoints.add(url, secret=secret, endpoint_id=made, tx=tx, **settings)
+    )
+
+
+def update(
+    endpoints: Endpoints, endpoint_id: str, *, actor: Actor, reason: str | None = None, **changes: Any
+) -> Endpoint:
+    """Change settings.
+
+    Raises:
+        Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST names the field.
+    """
+    action = new_action(actor, "update", f"endpoint:{endpoint_id}", reason)
+    return perform(endpoints.store, action, lambda tx: endpoints.update(endpoint_id, tx=tx, **changes))
+
+
+def rotate_secret(
+    endpoints: Endpoints, endpoint_id: str, *, actor: Actor, reason: str | None = None, overlap_s: float
+) -> Secret:
+    """Put a new secret in force; the old ones stay so for the overlap.
+
+    Raises:
+        Failure: ENDPOINT_NOT_FOUND; BAD_REQUEST names the field.
+    """
+    action = new_action(actor, "rotate_secret", f"endpoint:{endpoint_id}", reason)
+    return perform(endpoints.store, action, lambda tx: endpoints.rotate_secret(endpoint_id, overlap_s=overlap_s, tx=tx))
 
 
 def disable(store: Store, endpoint_id: str, *, actor: Actor, reason: str | None, tenant: str | None = None) -> Outcome:

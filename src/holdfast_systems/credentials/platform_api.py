@@ -168,12 +168,12 @@ def _add_endpoints(api: FastAPI, platform: Platform, reach: Reach) -> None:
     }
 
     @api.post("/v1/endpoints", status_code=201)
-    def add(asked: NewEndpoint) -> dict[str, Any]:
+    def add(request: Request, asked: NewEndpoint) -> dict[str, Any]:
         """Send events to one more address."""
         checked(asked.url, reach)
         secret = None if asked.secret is None else Secret(asked.secret)
         wanted: EndpointSettings = {**settings, "event_types": asked.event_types}
-        made = endpoints.add(asked.url, secret=secret, **wanted)
+        made = operate_endpoints.add(endpoints, asked.url, actor=_actor(request), secret=secret, **wanted)
         return {**_endpoint(made), "secret": made.secrets[0].secret.reveal()}
 
     @api.get("/v1/endpoints")
@@ -188,12 +188,12 @@ def _add_endpoints(api: FastAPI, platform: Platform, reach: Reach) -> None:
         return _endpoint(endpoints.show(endpoint_id))
 
     @api.patch("/v1/endpoints/{endpoint_id}")
-    def change(endpoint_id: Id, asked: EndpointChange) -> dict[str, Any]:
+    def change(request: Request, endpoint_id: Id, asked: EndpointChange) -> dict[str, Any]:
         """Change an endpoint."""
         changes = {name: value for name, value in asked.model_dump().items() if value is not None}
         if asked.url is not None:
             checked(asked.url, reach)
-        return _endpoint(endpoints.update(endpoint_id, **changes))
+        return _endpoint(operate_endpoints.update(endpoints, endpoint_id, actor=_actor(request), **changes))
 
     @api.delete("/v1/endpoints/{endpoint_id}", status_code=204)
     def remove(request: Request, endpoint_id: Id) -> None:
@@ -214,13 +214,14 @@ def _add_endpoint_actions(api: FastAPI, platform: Platform) -> None:
         return _endpoint(endpoints.show(endpoint_id))
 
     @api.post("/v1/endpoints/{endpoint_id}/rotate-secret")
-    def rotate(endpoint_id: Id) -> dict[str, Any]:
+    def rotate(request: Request, endpoint_id: Id) -> dict[str, Any]:
         """Sign with a new secret from now on, which the receiver has to know besides the old one.
 
         The engine's own endpoint has the secret of the settings again after the next start.
         """
         # The header has room for one signature: to keep the old secret in force here would serve nobody.
-        return {"endpoint_id": endpoint_id, "secret": endpoints.rotate_secret(endpoint_id, overlap_s=0).reveal()}
+        made = operate_endpoints.rotate_secret(endpoints, endpoint_id, actor=_actor(request), overlap_s=0)
+        return {"endpoint_id": endpoint_id, "secret": made.reveal()}
 
 
 def _actor(request: Request) -> Actor:
