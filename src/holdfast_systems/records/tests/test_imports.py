@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from holdfast.worker import Jobs
 from holdfast_systems.records import import_rows
 from holdfast_systems.records.import_rows import Format, count_rows, cut, read_row, rows
 from holdfast_systems.records.imports import Importer, Lost, Position
+from holdfast_systems.records.receiving import receive
 from holdfast_systems.records.tables import Numbers
 
 from .live import Account, Live, lines, running
@@ -154,6 +156,25 @@ def test_a_file_is_cut_into_parts_at_the_ends_of_rows(monkeypatch: pytest.Monkey
         assert len(found) == 30
     with pytest.raises(Exception, match="VALIDATION_ERROR"):
         cut(bytearray(b"x" * 200), Format.NDJSON, last=False)
+
+
+async def test_a_large_file_is_never_in_memory(tmp_path: Path) -> None:
+    line = json.dumps({"type": "company", "name": "x" * 900}).encode() + b"\n"
+    piece, pieces = line * 70, 800
+
+    async def arriving() -> AsyncIterator[bytes]:
+        for _ in range(pieces):
+            yield piece
+
+    tracemalloc.start()
+    try:
+        received = await receive(arriving(), Format.NDJSON, Artifacts.open(str(tmp_path)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (received.bytes, received.rows) == (len(piece) * pieces, 70 * pieces)
+    assert received.bytes > 50_000_000
+    assert peak < 25_000_000
 
 
 def test_a_worker_that_was_overtaken_stores_nothing(store: Store, tmp_path: Path) -> None:
