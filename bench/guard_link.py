@@ -16,6 +16,8 @@ from holdfast.policy import Backoff, Breaker, RateLimit, Retry, within
 
 BREAKER_ADDS_NS_MAX = 100
 REJECTION_NS_MAX = 1_000
+TIMEOUT_NS_MAX = 60_000
+"""What `timeout_s` may add to a call that blocks: it goes to another thread and back."""
 LOOP_NS = {"sync": 76, "async": 199}
 """A bare loop on the machine for which the two bounds were set: on others they are asked in loops as well."""
 LONG_S = 3_600.0
@@ -48,10 +50,13 @@ def link_rows(colour: str, effort: Effort) -> list[Row]:
         for name in forms
     ]
     for name in features:
+        group, adds_ns = f"what a feature adds, {colour}", figures[name] - plain_ns
+        if (name, colour) == ("timeout_s", "sync"):
+            asked = Asked(bound=TIMEOUT_NS_MAX, reached=adds_ns, unit="ns")
+            rows.append(Row(group=group, name=name, figure=adds_ns, unit="ns", asked=asked))
+            continue
         bound = BREAKER_ADDS_NS_MAX if name == "closed breaker" else None
-        rows += _bounded(
-            f"what a feature adds, {colour}", name, figures[name] - plain_ns, bound, figures["loop"], colour
-        )
+        rows += _bounded(group, name, adds_ns, bound, figures["loop"], colour)
     group = f"rejection, raised and caught, {colour}"
     return rows + _bounded(group, "open breaker", figures["open"], REJECTION_NS_MAX, figures["loop"], colour)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import threading
 import traceback
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
@@ -22,6 +21,8 @@ from holdfast.guard import Keyed
 from holdfast.lifecycle import Stop
 from holdfast.policy import Decorrelated
 from holdfast.testing import instant
+
+from .timed_threads import wait_until_idle
 
 errors = Catalog("retry tests")
 SLOW = errors.fault("SLOW", status=503, says="Slow.", retry=Retry(attempts=2, backoff=Backoff.constant(7)))
@@ -353,13 +354,6 @@ def failing(kept: list[weakref.ref[Watched]]) -> Callable[[], None]:
     return fail
 
 
-def _wait_for_threads() -> None:
-    """A thread that has handed its exception over may still be leaving its frame."""
-    for thread in threading.enumerate():
-        if thread.name == "holdfast-timed":
-            thread.join()
-
-
 def _caught(form: str, link: Guard, kept: list[weakref.ref[Watched]]) -> None:
     with suppress(Watched):
         SYNC_FORMS[form](link, failing(kept))
@@ -385,7 +379,7 @@ def test_nothing_keeps_a_failed_exception_alive(form: str, name: str) -> None:
     kept: list[weakref.ref[Watched]] = []
     with without_collector(), instant():
         _caught(form, LINKS[name](), kept)
-        _wait_for_threads()
+        wait_until_idle()  # a thread that has handed its exception over may still be leaving its frame
         assert [reference() for reference in kept] == [None] * len(kept)
     assert kept
 

@@ -12,6 +12,8 @@ from holdfast.lifecycle import BreakerState, Stop
 from holdfast.policy import left_s
 from holdfast.testing import instant
 
+from .timed_threads import wait_until_idle
+
 ONCE_MORE = Retry(attempts=2, backoff=Backoff.constant(1))
 SHORT_S = 0.01
 
@@ -22,13 +24,7 @@ def release() -> threading.Event:
     event = threading.Event()
     yield event
     event.set()
-    join_all()
-
-
-def join_all() -> None:
-    for thread in threading.enumerate():
-        if thread.name == "holdfast-timed":
-            thread.join()
+    wait_until_idle()
 
 
 def test_an_attempt_is_left_behind_at_its_time_limit_and_repeated(release: threading.Event) -> None:
@@ -41,7 +37,7 @@ def test_an_attempt_is_left_behind_at_its_time_limit_and_repeated(release: threa
     with instant() as time, pytest.raises(TimeoutError, match="the call goes on in the background") as caught:
         Link("a", timeout_s=SHORT_S, retry=ONCE_MORE).call(hang)
     release.set()
-    join_all()  # on a busy machine a thread may begin after its time is over
+    wait_until_idle()  # on a busy machine a thread may begin after its time is over
     assert calls == ["holdfast-timed"] * 2
     assert time.waits_s == [1]
     assert stamp_of(caught.value).code == "NETWORK_TIMEOUT"

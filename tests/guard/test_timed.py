@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import queue
 import threading
 import weakref
@@ -20,6 +21,8 @@ from holdfast.lifecycle import BreakerState
 from holdfast.testing import instant
 from holdfast.testing.processes import wait_until
 
+from .timed_threads import NAME, wait_until_idle
+
 SHORT_S = 0.01
 
 
@@ -34,9 +37,7 @@ class Hung:
 
     def let_go(self) -> None:
         self._event.set()
-        for thread in threading.enumerate():
-            if thread.name == "holdfast-timed":
-                thread.join()
+        wait_until_idle()
 
 
 @pytest.fixture
@@ -91,6 +92,72 @@ def test_the_thread_lives_in_a_copy_of_the_callers_context() -> None:
     with instant():
         assert call_within(60, look) == ("red", world())
     assert colour.get() == "red"
+
+
+def test_a_thread_takes_one_call_after_another() -> None:
+    wait_until_idle()
+    first = call_within(60, threading.get_ident)
+    assert first != threading.get_ident()
+    assert [call_within(60, threading.get_ident) for _ in range(50)] == [first] * 50
+
+
+def test_a_thread_that_was_left_behind_takes_calls_again_when_its_own_has_ended(hung: Hung) -> None:
+    leave_behind(hung)
+    assert call_within(60, divmod, 7, 2) == (3, 1), "another thread does it meanwhile"
+    hung.let_go()
+    known = {thread.ident for thread in threading.enumerate() if thread.name == NAME}
+    assert call_within(60, threading.get_ident) in known
+
+
+def test_a_thread_without_calls_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timed, "IDLE_S", SHORT_S)
+    ident = call_within(60, threading.get_ident)
+    wait_until(
+        lambda: ident not in {thread.ident for thread in threading.enumerate()}, within_s=60, what="the thread ends"
+    )
+    wait_until_idle()
+    assert call_within(60, divmod, 7, 2) == (3, 1)
+
+
+def test_no_more_threads_wait_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    wait_until_idle()
+    limit = max(0, len(timed._idle) - 4) + 2
+    monkeypatch.setattr(timed, "IDLE_MAX", limit)
+    together = threading.Barrier(5)
+    callers = [threading.Thread(target=call_within, args=(60, together.wait)) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    together.wait()
+    for caller in callers:
+        caller.join()
+    wait_until_idle()
+    assert len(timed._idle) == limit
+
+
+def test_many_callers_at_once_each_get_their_own_result() -> None:
+    found: dict[int, list[int]] = {}
+
+    def call(number: int) -> None:
+        found[number] = [call_within(60, int, number * 1_000 + turn) for turn in range(200)]
+
+    callers = [threading.Thread(target=call, args=(number,)) for number in range(8)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert found == {number: [number * 1_000 + turn for turn in range(200)] for number in range(8)}
+
+
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    assert call_within(60, divmod, 7, 2) == (3, 1)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 0 if call_within(10, divmod, 7, 2) == (3, 1) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_calls_left_behind_are_counted_until_they_end(hung: Hung) -> None:

@@ -68,16 +68,47 @@ def test_a_revoked_key_is_refused_at_once_where_it_was_revoked(store: Store) -> 
     assert not keys.revoke(issued.key.id)
 
 
+def test_a_revoked_key_is_refused_at_once_by_every_checker_of_the_process(store: Store) -> None:
+    here, there = ApiKeys(store), ApiKeys(store)
+    issued = here.issue("ci")
+    there.check(issued.secret.reveal())
+    assert here.revoke(issued.key.id)
+    assert refusal(there, issued.secret.reveal()) == "INVALID_API_KEY"
+
+
+def test_what_was_read_before_a_revocation_is_not_believed_after_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys, other = ApiKeys(store), ApiKeys(store)
+    issued = keys.issue("ci")
+    text = issued.secret.reveal()
+    judged = keys_module._judged
+
+    def revoked_meanwhile(*asked: Any) -> Any:
+        monkeypatch.setattr(keys_module, "_judged", judged)
+        other.revoke(issued.key.id)
+        return judged(*asked)
+
+    monkeypatch.setattr(keys_module, "_judged", revoked_meanwhile)
+    assert keys.check(text).id == issued.key.id, "it was in force when it was read"
+    assert refusal(keys, text) == "INVALID_API_KEY"
+
+
+def revoke_elsewhere(store: Store, key_id: str) -> None:
+    """As another process does it: nobody here is told."""
+    assert store.atomic(lambda tx: tx.row("api_key.revoke", id=key_id)) is not None
+
+
 def test_a_revoked_key_is_refused_elsewhere_within_a_second(virtual_store: Store) -> None:
     with instant() as time:
-        here, elsewhere = ApiKeys(virtual_store), ApiKeys(virtual_store)
-        issued = here.issue("ci")
+        keys = ApiKeys(virtual_store)
+        issued = keys.issue("ci")
         text = issued.secret.reveal()
-        elsewhere.check(text)
-        here.revoke(issued.key.id)
-        assert elsewhere.check(text) == issued.key  # remembered
+        keys.check(text)
+        revoke_elsewhere(virtual_store, issued.key.id)
+        assert keys.check(text) == issued.key  # remembered
         time.advance(1.0)
-        assert refusal(elsewhere, text) == "INVALID_API_KEY"
+        assert refusal(keys, text) == "INVALID_API_KEY"
     assert REMEMBERED_S < 1
 
 
@@ -222,8 +253,8 @@ def test_over_http_a_revoked_key_is_refused_within_a_second(guarded: tuple[int, 
     issued = keys.issue("ci")
     bearer = f"Bearer {issued.secret.reveal()}"
     assert call(port, "GET", "/me", authorization=bearer).status == 200
-    operator = Store.open(database_url)  # another process
-    ApiKeys(operator).revoke(issued.key.id)
+    operator = Store.open(database_url)
+    revoke_elsewhere(operator, issued.key.id)
     operator.close()
     revoked_s = REAL.monotonic_s()
     while True:

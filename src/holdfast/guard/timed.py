@@ -1,14 +1,16 @@
 """A time limit for a function that blocks.
 
-Python cannot stop a thread, so the function runs in one of its own and is left behind when its time is up: the
-caller goes on, the function ends when it ends. While too many are left behind, no further one is started.
+Python cannot stop a thread, so the function runs in another one and is left behind when its time is up: the caller
+goes on, the function ends when it ends. While too many are left behind, no further one is started. A thread whose
+function has ended waits a while for the next one, because to start a thread costs more than all the rest.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Awaitable, Callable
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,12 +24,18 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+IDLE_S = 10.0
+"""So long a thread waits for another call before it ends."""
+IDLE_MAX = 64
+
 _lock = threading.Lock()
 _left_behind = 0
+_idle: list[_Thread] = []
+"""Threads without a call, the last one to become idle first in turn, so that those too many end."""
 
 
 def call_within(seconds: float, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-    """Call the function in a thread of its own and wait for it no longer than this, or than the deadline allows.
+    """Call the function in another thread and wait for it no longer than this, or than the deadline allows.
 
     Raises:
         TimeoutError: it did not end in time; what it was doing may still happen.
@@ -37,16 +45,14 @@ def call_within(seconds: float, function: Callable[..., R], *args: Any, **kwargs
     seconds = min(seconds, left_s())
     call = _Call()
 
-    def run() -> None:
+    def run() -> tuple[bool, Any]:
         try:
             with within(seconds):
-                outcome: tuple[bool, Any] = (True, function(*args, **kwargs))
+                return True, function(*args, **kwargs)
         except BaseException as error:  # noqa: BLE001 - carried over to the caller's thread as it is
-            outcome = (False, error)
-        call.end(outcome)
-        del outcome  # an exception's traceback holds this frame: without this the two would keep each other alive
+            return False, error
 
-    threading.Thread(target=copy_context().run, args=(run,), name="holdfast-timed", daemon=True).start()
+    _thread().take(call, copy_context(), run)
     good, value = call.outcome(seconds)
     if good:
         return value  # type: ignore[no-any-return]
@@ -74,6 +80,63 @@ async def await_within(seconds: float, function: Callable[..., Awaitable[R]], *a
         if not late.args and isinstance(late.__cause__, asyncio.CancelledError):
             late.args = (f"no result within {seconds:g} s; the call was cancelled",)
         raise
+
+
+class _Thread:
+    """A thread for one call after another."""
+
+    def __init__(self) -> None:
+        self._given = threading.Lock()
+        self._given.acquire()
+        self._work: tuple[_Call, Context, Callable[[], tuple[bool, Any]]] | None = None
+        threading.Thread(target=self._serve, name="holdfast-timed", daemon=True).start()
+
+    def take(self, call: _Call, context: Context, run: Callable[[], tuple[bool, Any]]) -> None:
+        """In the caller: hand a call over."""
+        self._work = call, context, run
+        self._given.release()
+
+    def _serve(self) -> None:
+        while True:
+            if not self._given.acquire(timeout=IDLE_S):
+                with _lock:
+                    if self not in _idle:
+                        continue  # it was chosen at the last moment, and its call is on the way
+                    _idle.remove(self)
+                return
+            if not self._answer():
+                return
+
+    def _answer(self) -> bool:
+        """Run the call, and be idle before its caller knows; False when enough others are. Keeps nothing of it."""
+        assert self._work is not None
+        (call, context, run), self._work = self._work, None
+        outcome = context.run(run)
+        with _lock:
+            wanted = len(_idle) < IDLE_MAX
+            if wanted:
+                _idle.append(self)
+        call.end(outcome)
+        del outcome  # an exception's traceback holds this frame: without this the two would keep each other alive
+        return wanted
+
+
+def _thread() -> _Thread:
+    with _lock:
+        if _idle:
+            return _idle.pop()
+    return _Thread()
+
+
+def _after_fork() -> None:
+    """A child has none of its parent's threads, and must not wait for a lock that one of them held."""
+    global _lock, _left_behind
+    _lock = threading.Lock()
+    _left_behind = 0
+    _idle.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Call:

@@ -6,11 +6,10 @@ Always true: the edge asks before it reads any of the body.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from holdfast.base.arguments import function, refused
-from holdfast.catalog.context import current_context, enter_context
+from holdfast.http.arrival import add_known
 from holdfast.http.asgi import Scope, header
 from holdfast.http.aside import aside
 from holdfast.http.exchange import Exchange
@@ -68,7 +67,7 @@ class Access:
             raise known.refusal()
         assert known.key is not None
         scope[IDENTITY_KEY] = known.key
-        enter_context(replace(current_context(), api_key_id=f"{known.key.prefix}***", account_id=known.key.tenant))
+        add_known(scope, api_key_id=f"{known.key.prefix}***", account_id=known.key.tenant)
 
 
 def _given(scope: Scope) -> str:

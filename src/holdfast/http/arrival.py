@@ -10,16 +10,25 @@ import os
 import re
 import threading
 from contextvars import Token
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from holdfast.base import REAL, world
-from holdfast.catalog.context import Context, continued, enter_context, leave_context, new_request_id
+from holdfast.catalog.context import (
+    Context,
+    continued,
+    current_context,
+    enter_context,
+    leave_context,
+    new_request_id,
+)
 from holdfast.http.asgi import Scope, header
 
 REQUEST_ID_HEADER = b"x-request-id"
 REQUEST_ID_KEY = "holdfast.request_id"
 """Where the id stands in the scope, for the application and for an edge further in."""
+KNOWN_KEY = "holdfast.known"
+"""Where the scope has what was found out about the request after it arrived."""
 TEXT_CHARS_MAX = 200
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._~:@/+=-]{1,128}\Z")
@@ -61,6 +70,15 @@ def enter(scope: Scope) -> Token[Context]:
     return enter_context(arrived)
 
 
+def add_known(scope: Scope, **known: str) -> None:
+    """Let failures of this request tell these facts too; they are read at the first look, like the others."""
+    current = current_context()
+    if getattr(current, "_scope", None) is scope:
+        scope[KNOWN_KEY] = {**scope.get(KNOWN_KEY, {}), **known}
+    else:
+        enter_context(replace(current, **known))
+
+
 _new = object.__new__
 _set_scope = Arrived.__dict__["_scope"].__set__
 leave = leave_context
@@ -91,6 +109,7 @@ def _fill(arrived: Arrived) -> None:
             "endpoint": f"{scope.get('method', 'WEBSOCKET')} {scope['path']}"[:TEXT_CHARS_MAX],
             "request_source": header(scope, "origin")[:TEXT_CHARS_MAX],
             **continued(header(scope, "traceparent")),
+            **scope.get(KNOWN_KEY, {}),
         }
         for name, value in {**_UNKNOWN, **known}.items():
             object.__setattr__(arrived, name, value)

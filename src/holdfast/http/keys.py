@@ -1,4 +1,5 @@
-"""API keys: hashed at rest, with a prefix that may be shown, an end, and a revocation that counts within a second.
+"""API keys: hashed at rest, with a prefix that may be shown, an end, and a revocation that counts at once in the
+process that revokes, and within a second in every other.
 
 A key is `brand_` and 32 letters and digits. The first eight of them find the row and may be shown; the other 24 are
 the secret (142 bits, so that a plain hash is enough). What was found in the store is remembered for half a second.
@@ -27,6 +28,9 @@ ISSUE_TRIES = 5
 NAME_CHARS_MAX = 200
 EXPIRES_S_MAX = 100 * 365 * 86_400.0
 NOBODYS_HASH = "0" * 64
+
+_revocations = 0
+"""How often this process has revoked a key; what was found out before the last time is not believed."""
 
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _SHAPE = re.compile(
@@ -87,7 +91,7 @@ class ApiKeys:
             raise ValueError(f"{brand!r} is no brand: a letter, then up to 15 letters and digits, all lower case")
         self._store = store
         self._brand = brand
-        self._remembered: dict[bytes, tuple[float, Known]] = {}
+        self._remembered: dict[bytes, tuple[float, int, Known]] = {}
 
     def issue(self, name: str, *, tenant: str = "", expires_s: float | None = None) -> Issued:
         """A new key; only its hash is stored.
@@ -140,7 +144,10 @@ class ApiKeys:
         return Issued(shown, draft.secret)
 
     def revoke(self, key_id: str) -> bool:
-        """Refuse the key from now on, in other processes within a second; False when it was not in force."""
+        """Refuse the key from now on, in other processes within a second; False when it was not in force.
+
+        Every `ApiKeys` of this process refuses it as soon as this returns.
+        """
         return self._store.atomic(lambda tx: self.revoke_within(tx, key_id), repeatable=True)
 
     def revoke_within(self, tx: Tx, key_id: str) -> bool:
@@ -148,7 +155,7 @@ class ApiKeys:
         revoked = tx.row("api_key.revoke", id=key_id) is not None
         if revoked:
             tx.run("api_key.note", subject=_subject(key_id), verb="api_key.revoked")
-        tx.after_commit.append(self._remembered.clear)
+        tx.after_commit.append(_forget)
         return revoked
 
     def list(self, *, tenant: str | None = "", after: str = "", count: int = 100) -> list[dict[str, Any]]:
@@ -173,7 +180,9 @@ class ApiKeys:
     def remembered(self, text: str) -> Known | None:
         """What was found out about this text a moment ago, without asking the store."""
         found = self._remembered.get(_digest(text))
-        return found[1] if found is not None and monotonic_s() < found[0] else None
+        if found is None or found[1] != _revocations or monotonic_s() >= found[0]:
+            return None
+        return found[2]
 
     def look(self, text: str) -> Known:
         """What the store says about this text.
@@ -186,13 +195,19 @@ class ApiKeys:
             return Known(None, INVALID_API_KEY)
         prefix = shaped[1]
         # The end is counted from before the question: an answer is never older than it says.
-        until_s = monotonic_s() + REMEMBERED_S
+        until_s, revocations = monotonic_s() + REMEMBERED_S, _revocations
         row = self._store.atomic(lambda tx: tx.row("api_key.find", prefix=prefix), write=False)
         known = _judged(prefix, row, _digest(text).hex())
         if len(self._remembered) >= REMEMBERED_MAX:
             self._remembered.clear()
-        self._remembered[_digest(text)] = until_s, known
+        self._remembered[_digest(text)] = until_s, revocations, known
         return known
+
+
+def _forget() -> None:
+    """Believe nothing that was found out before now, in any `ApiKeys` of this process."""
+    global _revocations
+    _revocations += 1
 
 
 def _judged(prefix: str, row: Row | None, hashed: str) -> Known:
