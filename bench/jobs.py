@@ -13,6 +13,7 @@ from bench.jobs_drain import drain_rows
 from bench.jobs_enqueue import enqueue_rows
 from bench.jobs_lasting import history_rows, lasting_rows, life_rows
 from bench.jobs_pickup import idle_rows, pickup_rows
+from bench.jobs_recover import recover_rows
 from bench.jobs_rows import progress
 from bench.jobs_server import bench_server
 from bench.jobs_sqlite import sqlite_rows
@@ -32,7 +33,16 @@ def run(quick: bool) -> list[Row]:
         progress(f"others are using this machine (load {busy:.1f}): trust the ratios, not the figures")
     rows: list[Row] = []
     with bench_server(FOLDER) as bench:
-        for measure in (drain_rows, enqueue_rows, pickup_rows, idle_rows, history_rows, lasting_rows, life_rows):
+        for measure in (
+            drain_rows,
+            enqueue_rows,
+            pickup_rows,
+            idle_rows,
+            recover_rows,
+            history_rows,
+            lasting_rows,
+            life_rows,
+        ):
             rows += measure(bench, quick)
     return rows + sqlite_rows(FOLDER, quick)
 

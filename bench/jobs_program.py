@@ -12,8 +12,8 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import count
 from time import monotonic_ns, sleep
@@ -27,6 +27,7 @@ TOLD_EVERY = 500
 BATCH = 1_000
 PAUSE_S = (0.005, 0.025)
 """Between two samples of a pick-up the worker is idle for a random time."""
+SETTLED_S = 2.0
 
 
 def main(name: str, command: str, address: str, *numbers: str) -> None:
@@ -76,30 +77,72 @@ def work_telling(contender: Contender, address: str) -> None:
     contender.work(address, lambda payload: _tell(f"{payload} {monotonic_ns()}"), _at_the_gate)
 
 
+def work_hanging(contender: Contender, address: str) -> None:
+    """Begin jobs and never end one."""
+
+    def hang(payload: str) -> None:
+        _tell(f"{payload} {monotonic_ns()}")
+        threading.Event().wait()
+
+    contender.work(address, hang, _at_the_gate)
+
+
+def recover(contender: Contender, address: str, jobs: int) -> list[float]:
+    """Seconds from the SIGKILL of a worker that holds so many jobs until an idle one has begun each of them again."""
+    contender.fill(address, [[f"payload-{number}" for number in range(jobs)]])
+    with _worker(address, "work_hanging") as first, _worker(address, "work_telling") as other:
+        first.begin()
+        _wait_for(first.lines, "payload-")
+        sleep(SETTLED_S)  # it has claimed all that it is going to claim, and renewed what it renews
+        other.begin()
+        sleep(SETTLED_S)
+        first.process.kill()
+        killed_ns = monotonic_ns()
+        begun = [int(_wait_for(other.lines, "payload-").split()[1]) for _ in range(jobs)]
+    # One that the killed worker had left in the queue was not lost with it.
+    return [(at_ns - killed_ns) / 1e9 for at_ns in begun if at_ns > killed_ns]
+
+
 def pickup(contender: Contender, address: str, samples: int) -> list[float]:
     """Milliseconds from the call that enqueues to the first line of the handler, one job at a time."""
-    command = [sys.executable, "-m", "bench.jobs_program", sys.argv[1], "work_telling", address]
-    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-    assert worker.stdin is not None
-    assert worker.stdout is not None
-    lines = iter(worker.stdout.readline, "")
     taken = []
-    try:
-        _wait_for(lines, READY)
-        worker.stdin.write("go\n")
-        worker.stdin.flush()
+    with _worker(address, "work_telling") as worker:
+        worker.begin()
         with contender.waker(address) as send:
             sleep(1.0)
             for number in range(samples):
                 sleep(random.uniform(*PAUSE_S))
                 sent_ns = monotonic_ns()
                 send(f"sample-{number}")
-                began_ns = int(_wait_for(lines, f"sample-{number} ").split()[1])
+                began_ns = int(_wait_for(worker.lines, f"sample-{number} ").split()[1])
                 taken.append((began_ns - sent_ns) / 1_000_000)
-    finally:
-        worker.kill()
-        worker.wait()
     return taken
+
+
+class _Worker:
+    """A worker of the same contender in a process of its own, and what it says."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        self.process = process
+        self.lines = iter(process.stdout.readline, "")
+
+    def begin(self) -> None:
+        _wait_for(self.lines, READY)
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+
+@contextmanager
+def _worker(address: str, command: str) -> Iterator[_Worker]:
+    words = [sys.executable, "-m", "bench.jobs_program", sys.argv[1], command, address]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    try:
+        yield _Worker(process)
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _wait_for(lines: Any, start: str) -> str:
@@ -135,6 +178,8 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "bulk": bulk,
     "work": work,
     "work_telling": work_telling,
+    "work_hanging": work_hanging,
+    "recover": recover,
     "pickup": pickup,
 }
 
