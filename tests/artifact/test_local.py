@@ -243,7 +243,7 @@ def test_a_full_disk_is_told_as_such_and_nothing_is_left(small_disk: Path) -> No
     artifacts.put("before", bytes(500_000))
     with pytest.raises(Failure) as full:
         artifacts.put("too-much", (bytes(100_000) for _ in range(30)))
-    assert (full.value.code, full.value.status, full.value.retryable) == ("STORAGE_FULL", 507, False)
+    assert (full.value.code, full.value.status, full.value.retryable) == ("STORAGE_FULL", 507, True)
     assert [entry.name for entry in artifacts.list()] == ["before"]
     assert list((small_disk / STAGING).iterdir()) == []
     assert artifacts.put("fits", bytes(500_000)).created

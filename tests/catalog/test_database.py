@@ -95,11 +95,11 @@ def test_a_stale_snapshot_is_a_rollback(database: sqlite3.Connection, path: Path
     assert (failure.code, failure.details["sqlite"].value) == ("TRANSACTION_ROLLED_BACK", "SQLITE_BUSY_SNAPSHOT")
 
 
-def test_a_full_database_is_storage_full_and_not_retried(database: sqlite3.Connection) -> None:
+def test_a_full_database_is_storage_full_and_may_be_tried_again(database: sqlite3.Connection) -> None:
     (pages,) = database.execute("PRAGMA page_count").fetchone()
     database.execute(f"PRAGMA max_page_count = {pages}")
     failure = failed(database, "INSERT INTO person VALUES (2, hex(zeroblob(100000)), 30)")
-    assert (failure.code, failure.retryable) == ("STORAGE_FULL", False)
+    assert (failure.code, failure.retryable) == ("STORAGE_FULL", True)
 
 
 def test_a_file_that_is_no_database_is_a_database_error(path: Path) -> None:
@@ -161,7 +161,7 @@ def test_an_extended_result_code_is_read_by_itself_or_by_its_primary_code(result
         ("40P01", "TRANSACTION_ROLLED_BACK", True),
         ("55P03", "TRANSACTION_ROLLED_BACK", True),
         ("57014", "DATABASE_TIMEOUT", True),
-        ("53100", "STORAGE_FULL", False),
+        ("53100", "STORAGE_FULL", True),
         ("23505", "DUPLICATE_RECORD", False),
         ("23503", "CONSTRAINT_VIOLATED", False),
         ("23514", "CONSTRAINT_VIOLATED", False),

@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from holdfast.catalog.core import NOT_FOUND
 from holdfast.cli.command import application
 from holdfast.store import Store
+from holdfast.worker import Jobs, ledger
+from holdfast.worker.settlement import failed
 
 from .serving import tell_until_it_ends
 
@@ -154,3 +157,21 @@ def quick(sqlite_url: str) -> Hand:
 def hand_on() -> type[Hand]:
     """Makes the command on any database."""
     return Hand
+
+
+@pytest.fixture
+def jobs(store: Store) -> Iterator[Jobs]:
+    client = Jobs(store)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def die(store: Store) -> Callable[[str], list[str]]:
+    def dying(queue: str) -> list[str]:
+        held = store.atomic(lambda tx: ledger.claim(tx, queue=queue, worker="w-1", count=50))
+        dead = [failed(job, NOT_FOUND(), None, 5, blamed=False) for job in held]
+        store.atomic(lambda tx: ledger.settle(tx, "w-1", (), dead))
+        return [job.id for job in held]
+
+    return dying

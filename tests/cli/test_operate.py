@@ -7,42 +7,21 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from holdfast.catalog.core import NOT_FOUND
 from holdfast.cli.exit_codes import ExitCode
 from holdfast.delivery import Deliveries
 from holdfast.http.keys import ApiKeys
 from holdfast.store import Store
-from holdfast.worker import Jobs, ledger
+from holdfast.worker import Jobs
 from holdfast.worker.periodic import Periodic
-from holdfast.worker.settlement import failed
-
-
-@pytest.fixture
-def jobs(store: Store) -> Iterator[Jobs]:
-    client = Jobs(store)
-    yield client
-    client.close()
 
 
 @pytest.fixture
 def deliveries(store: Store, jobs: Jobs) -> Deliveries:
     return Deliveries(store, jobs)
-
-
-@pytest.fixture
-def die(store: Store) -> Callable[[str], list[str]]:
-    def dying(queue: str) -> list[str]:
-        held = store.atomic(lambda tx: ledger.claim(tx, queue=queue, worker="w-1", count=50))
-        dead = [failed(job, NOT_FOUND(), None, 5, blamed=False) for job in held]
-        store.atomic(lambda tx: ledger.settle(tx, "w-1", (), dead))
-        return [job.id for job in held]
-
-    return dying
 
 
 def error(ended: Any) -> dict[str, str]:
@@ -147,8 +126,7 @@ def test_schedules_are_listed_with_their_next_firing(hand: Any, store: Store, jo
 
 
 def test_pruning_by_hand_is_written_down(hand: Any) -> None:
-    assert hand.document("prune", "--finished", "0")["finished"] == 0
-    assert hand("prune", "--finished", "soon").exit_code == ExitCode.MISUSED
+    assert hand.document("prune", "--keep", "finished=0")["finished"] == 0
     [row] = hand.documents("audit")
     assert (row["verb"], row["state"]) == ("prune", "done")
 

@@ -10,8 +10,13 @@ from typing import Any
 
 import pytest
 
+from holdfast.cli.watched import alert_policy, alerts_of
 from holdfast.store import Store
 from holdfast.testing.processes import children, wait_until
+from holdfast.watch import names
+from holdfast.watch.alert_state import Phase
+from holdfast.watch.flush import Flusher
+from holdfast.watch.meter import Meter
 from holdfast.worker import Jobs
 
 WITHIN_S = 60.0
@@ -188,3 +193,33 @@ def test_with_json_start_and_stop_are_documents(start: Start, sqlite_url: str) -
     last = json.loads(running.end()[1])
     assert [first["event"], last["event"]] == ["worker.started", "worker.stopped"]
     assert first["process"] == last["process"] == running.process.pid
+
+
+def test_a_worker_says_that_it_does_not_evaluate_alerts(start: Start, sqlite_url: str) -> None:
+    running = start("worker", WHERE, HOLDFAST_DATABASE=sqlite_url)
+    assert running.line().endswith("; without --alerts FILE it does not evaluate alerts\n")
+
+
+def test_a_worker_with_a_policy_file_evaluates_the_alerts_and_sends_their_notices(
+    start: Start, store: Store, database_url: str, tmp_path: Path
+) -> None:
+    meter = Meter()
+    meter.set(names.WEBHOOK_DEAD, value=60)
+    assert Flusher(store, meter).flush()
+    policy = tmp_path / "alerts.toml"
+    policy.write_text('[sinks.ops]\nkind = "slack"\nurl = "http://127.0.0.1:9/hook"\n')
+    words = ("--queue", "default:3", "--processes", "2", "--alerts", str(policy))
+    running = start("worker", WHERE, *words, HOLDFAST_DATABASE=database_url)
+    # The alert may be in the log before the worker has said what it does.
+    line = next(line for line in iter(running.line, "") if "works on" in line)
+    assert "works on default:3, alerts:" in line
+    assert "does not evaluate" not in line
+    jobs = Jobs(store)
+    wait_until(
+        lambda: any(one["attempt_count"] for one in jobs.list(queue="alerts")), within_s=WITHIN_S, what="a notice"
+    )
+    assert len(jobs.list(queue="alerts")) == 1, "two processes evaluate, one of them tells"
+    firing = [one for one in alerts_of(store, alert_policy(policy)).standings() if one.state.phase is Phase.FIRING]
+    assert [one.rule.name for one in firing] == ["webhook_dead_letters_warning"]
+    running.process.send_signal(signal.SIGTERM)
+    assert running.end()[0] == 0

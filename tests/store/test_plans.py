@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.catalog.core import NETWORK_TIMEOUT, STORAGE_FULL
+from holdfast.catalog.core import CONSTRAINT_VIOLATED, NETWORK_TIMEOUT
 from holdfast.store import Engine, Store, Tx
 from holdfast.store.database import Cursor, Execute
 from holdfast.worker import Jobs, NewJob, joined, ledger
@@ -237,7 +237,7 @@ def moves(store: Store) -> Callable[[Tx], None]:
         half = BATCH // 2
         finished = [(job, None if number % 3 else '"r"', 5) for number, job in enumerate(jobs[:half])]
         settlements = [failed(job, NETWORK_TIMEOUT(), None, 5, blamed=True) for job in jobs[half:-5]]
-        settlements += [failed(job, STORAGE_FULL(), None, 5, blamed=True) for job in jobs[-5:]]
+        settlements += [failed(job, CONSTRAINT_VIOLATED(), None, 5, blamed=True) for job in jobs[-5:]]
         ledger.not_yet_settled(tx, WORKER, finished, settlements)
         assert ledger.settle(tx, WORKER, finished, settlements) == ([], [])
         late, _ = ledger.settle(tx, WORKER, finished)

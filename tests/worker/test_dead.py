@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.base import Limits, World, now_us, replaced
 from holdfast.catalog import Failure
-from holdfast.catalog.core import NETWORK_TIMEOUT, STORAGE_FULL
+from holdfast.catalog.core import CONSTRAINT_VIOLATED, NETWORK_TIMEOUT
 from holdfast.store import Store
 from holdfast.testing import instant
 from holdfast.worker import dead as dead_module
@@ -100,7 +100,7 @@ def test_each_filter_chooses_what_it_names(virtual_store: Store) -> None:
         kind = die(virtual_store, kind="fax")
         tenant = die(virtual_store, tenant="acme")
         time.advance(10)
-        code = die(virtual_store, failure=lambda: STORAGE_FULL("The Printer is at 100 % of its_limit."))
+        code = die(virtual_store, failure=lambda: CONSTRAINT_VIOLATED("The Printer is at 100 % of its_limit."))
         dead = DeadLetters(virtual_store)
         moment = datetime.fromtimestamp((start_us + 10_000_000) / 1_000_000, UTC)
         fingerprint = dead.show(code)["fingerprint"]
@@ -109,7 +109,7 @@ def test_each_filter_chooses_what_it_names(virtual_store: Store) -> None:
             (DeadFilter(queue="other"), {queued}),
             (DeadFilter(kind="fax"), {kind}),
             (DeadFilter(tenant="acme"), {tenant}),
-            (DeadFilter(code="STORAGE_FULL"), {code}),
+            (DeadFilter(code="CONSTRAINT_VIOLATED"), {code}),
             (DeadFilter(fingerprint=fingerprint), {code}),
             (DeadFilter(text="printer"), {code}),
             (DeadFilter(text="100 %"), {code}),
@@ -117,7 +117,7 @@ def test_each_filter_chooses_what_it_names(virtual_store: Store) -> None:
             (DeadFilter(text="PRINTER%LIMIT"), set()),
             (DeadFilter(since=moment), {queued, kind, tenant, code}),
             (DeadFilter(until=moment), {plain}),
-            (DeadFilter(since=moment, code="STORAGE_FULL"), {code}),
+            (DeadFilter(since=moment, code="CONSTRAINT_VIOLATED"), {code}),
             (DeadFilter(queue="other", kind="fax"), set()),
         ]
         for chosen, expected in cases:
@@ -133,7 +133,7 @@ def test_a_time_without_a_zone_is_refused(store: Store) -> None:
 
 def test_letters_that_differ_only_in_numbers_and_names_are_one_group(virtual_store: Store) -> None:
     def refused(number: int) -> Failure:
-        failure = STORAGE_FULL()
+        failure = CONSTRAINT_VIOLATED()
         failure.__cause__ = OSError(f"order {number} of 'user-{number}' was refused")
         return failure
 
@@ -149,7 +149,7 @@ def test_letters_that_differ_only_in_numbers_and_names_are_one_group(virtual_sto
         ("mail", 3, made[-1]),
         ("fax", 1, alone),
     ]
-    assert groups[0]["code"] == "STORAGE_FULL"
+    assert groups[0]["code"] == "CONSTRAINT_VIOLATED"
     assert "order 2" in groups[0]["technical"]
     assert groups[0]["first_seen_us"] == start_us
     assert groups[0]["last_seen_us"] == start_us + 120_000_000

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.base import Limits, Secret, SecretLeak, World, replaced
 from holdfast.catalog import Failure, enriched
-from holdfast.catalog.core import NETWORK_TIMEOUT, STORAGE_FULL
+from holdfast.catalog.core import CONSTRAINT_VIOLATED, NETWORK_TIMEOUT
 from holdfast.store import Store, Tx
 from holdfast.testing import instant
 from holdfast.worker import Job, Jobs, NewJob, ledger
@@ -177,7 +177,7 @@ def test_a_twin_in_progress_or_complete_is_returned_and_a_failed_one_is_not(stor
 
     second = jobs.enqueue("k", dedupe_key="e")
     (job,) = claim(store)
-    store.atomic(lambda tx: ledger.settle(tx, WORKER, (), [failed(job, STORAGE_FULL(), None, 1, blamed=True)]))
+    store.atomic(lambda tx: ledger.settle(tx, WORKER, (), [failed(job, CONSTRAINT_VIOLATED(), None, 1, blamed=True)]))
     third = jobs.enqueue("k", dedupe_key="e")
     assert third.created
     assert third.id != second.id

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.base import REAL, World, replaced
 from holdfast.catalog import Failure
-from holdfast.catalog.core import DATABASE_CONNECTION_ERROR, STORAGE_FULL
+from holdfast.catalog.core import CONSTRAINT_VIOLATED, DATABASE_CONNECTION_ERROR
 from holdfast.policy import Retry
 from holdfast.store import Store
 from holdfast.testing import VirtualTime, instant
@@ -380,7 +380,7 @@ def test_lost_replies_settle_and_journal_everything_once_and_strand_nothing(
     @handlers.handle("bad")
     def bad(job: Job) -> None:
         note(job)
-        raise Failure(STORAGE_FULL)
+        raise Failure(CONSTRAINT_VIOLATED)
 
     made = jobs.enqueue_many([NewJob(kind=("good", "bad")[number % 2]) for number in range(200)])
     proxy.set(lose_reply=COMMIT, times=2)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from holdfast.catalog import Catalog, Failure, Fault
-from holdfast.catalog.core import NETWORK_TIMEOUT, RATE_LIMIT_EXCEEDED, STORAGE_FULL, UNKNOWN
+from holdfast.catalog.core import CONSTRAINT_VIOLATED, NETWORK_TIMEOUT, RATE_LIMIT_EXCEEDED, STORAGE_FULL, UNKNOWN
 from holdfast.catalog.durable import COMMIT_UNKNOWN
 from holdfast.lifecycle import Cancel, RetryIn, Snooze
 from holdfast.policy import Backoff, Retry
@@ -68,7 +68,7 @@ def verbs_of(jobs: Jobs, job_id: str) -> list[str]:
 LATE: dict[str, Callable[[Store, Job], object]] = {
     "finish": lambda store, job: finish(store, job, '"stolen"'),
     "retry": lambda store, job: settle(store, failed(job, NETWORK_TIMEOUT(), None, 1, blamed=True)),
-    "fail": lambda store, job: settle(store, failed(job, STORAGE_FULL(), None, 1, blamed=True)),
+    "fail": lambda store, job: settle(store, failed(job, CONSTRAINT_VIOLATED(), None, 1, blamed=True)),
     "snooze": lambda store, job: settle(store, answered(job, Snooze(5), 1)),
     "cancel": lambda store, job: settle(store, cancelled(job, "", 1)),
     "release": lambda store, job: settle(store, released(job, "")),
@@ -76,7 +76,7 @@ LATE: dict[str, Callable[[Store, Job], object]] = {
 AFTERWARDS: dict[str, Callable[[Store, Job], object]] = {
     "reclaimed": lambda store, job: store.atomic(lambda tx: ledger.reclaim(tx, WORKER, "w-2", lambda _: None)),
     "finished": lambda store, job: finish(store, job),
-    "failed": lambda store, job: settle(store, failed(job, STORAGE_FULL(), None, 1, blamed=True)),
+    "failed": lambda store, job: settle(store, failed(job, CONSTRAINT_VIOLATED(), None, 1, blamed=True)),
     "claimed again": lambda store, job: (
         settle(store, released(job, "")),
         store.atomic(lambda tx: ledger.claim(tx, queue=job.queue, worker="w-2", count=1)),
@@ -152,18 +152,18 @@ def test_the_error_of_a_job_is_there_only_when_it_has_failed(
     time.advance(60)
     job = claim(virtual_store)
     assert job.attempt == 2
-    settle(virtual_store, failed(job, STORAGE_FULL(disk="/data"), None, 1, blamed=True))
+    settle(virtual_store, failed(job, CONSTRAINT_VIOLATED(column="age"), None, 1, blamed=True))
     assert errors_of() == [
-        "STORAGE_FULL",
-        "There is no room left to store this.",
-        "There is no room left to store this.",
+        "CONSTRAINT_VIOLATED",
+        "The values contradict each other or what is stored.",
+        "a constraint of the database refused the row",
     ]
     shown = jobs.show(made.id)
     assert shown["fingerprint"]
     assert shown["failed_us"] is not None
     with pytest.raises(Failure) as told:
         jobs.wait(made.id, 0)
-    assert told.value.code == "STORAGE_FULL"
+    assert told.value.code == "CONSTRAINT_VIOLATED"
 
 
 def test_between_attempts_the_job_is_queued_for_later_and_the_journal_has_the_reason(
@@ -213,7 +213,8 @@ def endless(fault: Fault) -> Iterator[Failure]:
         (NETWORK_TIMEOUT, None, JOB_RETRY.attempts, "attempts_used"),
         (NETWORK_TIMEOUT, Retry(attempts=5), 5, "attempts_used"),
         (NETWORK_TIMEOUT, Retry(attempts=1), 1, "attempts_used"),
-        (STORAGE_FULL, Retry(attempts=5), 1, "not_retryable"),
+        (CONSTRAINT_VIOLATED, Retry(attempts=5), 1, "not_retryable"),
+        (STORAGE_FULL, None, JOB_RETRY.attempts, "attempts_used"),
         (IO_ERROR, Retry(attempts=3), 2, "code_attempts_used"),
         (NETWORK_TIMEOUT, Retry(attempts=5, attempts_per_code={"NETWORK_TIMEOUT": 2}), 2, "code_attempts_used"),
         (COMMIT_UNKNOWN, Retry(attempts=4), 4, "attempts_used"),
@@ -316,7 +317,7 @@ AWKWARD = ["NUL \0 here", "half \ud800 pair", 'quote " and \\', "x" * 5_000, "ü
 def test_whatever_an_exception_says_the_attempt_is_settled(virtual_store: Store, jobs: Jobs, time: VirtualTime) -> None:
     for text in AWKWARD:
         made = jobs.enqueue("k")
-        for fault in (NETWORK_TIMEOUT, STORAGE_FULL):
+        for fault in (NETWORK_TIMEOUT, CONSTRAINT_VIOLATED):
             failure = fault(upstream_status=10**12)
             failure.__cause__ = RuntimeError(text)
             assert settle(virtual_store, failed(claim(virtual_store), failure, None, 1, blamed=True)) == []

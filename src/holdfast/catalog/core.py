@@ -224,9 +224,10 @@ STORAGE_FULL = _fault(
     "STORAGE_FULL",
     status=507,
     says="There is no room left to store this.",
+    retry=True,
     blame=Blame.SERVER,
     causes=("the disk is full", "a quota is used up"),
-    remedy="Free space; retrying before that cannot help.",
+    remedy="Free space; what is tried again succeeds when there is room.",
     severity=Severity.CRITICAL,
 )
 

@@ -20,6 +20,7 @@ from holdfast.cli.assembly import Premises, built, merged_handlers, running
 from holdfast.cli.database import explained, opened
 from holdfast.cli.exit_codes import ExitCode
 from holdfast.cli.faults import WORKER_BROKEN
+from holdfast.cli.keeping import Keep, retention_of
 from holdfast.cli.listener import address_of, listening, on_loopback, refusal
 from holdfast.cli.output import note, say
 from holdfast.cli.protection import exposure, open_folder, protect_secrets
@@ -38,7 +39,7 @@ from holdfast.cli.systems import chosen
 from holdfast.cli.telemetry import LevelOption, Log, LogLevel, LogOption, logged, traced
 from holdfast.cli.watched import AlertsFile, alert_policy, alerts_of, counted, judging, notices_of, rules_of
 from holdfast.store import Store
-from holdfast.worker import Worker
+from holdfast.worker import Retention, Worker
 from holdfast.worker.signals import STOPPING
 from holdfast.worker.worker import GRACE_S
 
@@ -99,6 +100,7 @@ def serve(
     grace: Annotated[
         float, typer.Option(metavar="SECONDS", help="On stop, jobs have so long to finish.", min=0, max=86_400)
     ] = GRACE_S,
+    keep: Keep = None,
     alerts: AlertsFile = None,
     public_metrics: Annotated[
         bool | None,
@@ -120,6 +122,7 @@ def serve(
     """
     import uvicorn  # noqa: F401 - an extra of its own: the message about it comes from `main`
 
+    retention = retention_of(keep or [])
     for number in STOPPING:
         signal.signal(number, _leave)
     try:
@@ -151,6 +154,7 @@ def serve(
             wishes = _Wishes(
                 policy=alert_policy(alerts, rules_of(made)),
                 grace_s=grace if worker else None,
+                retention=retention,
                 public_metrics=closed if public_metrics is None else public_metrics,
                 log=Log(log, log_level),
             )
@@ -168,6 +172,7 @@ class _Wishes:
     policy: AlertPolicy
     grace_s: float | None
     """None is no worker."""
+    retention: Retention
     public_metrics: bool
     log: Log
 
@@ -180,7 +185,7 @@ def _run(premises: Premises, made: Sequence[System], listener: socket.socket, wi
     console, layout = _laid_out(premises, made, wishes)
     alerts = alerts_of(premises.store, wishes.policy)
     with logged(wishes.log), running(made), traced(os.environ), counted(premises.store), judging(alerts):
-        here = None if wishes.grace_s is None else _worker(premises.store, made, alerts, wishes.grace_s)
+        here = _worker(premises.store, made, alerts, wishes)
         serving = Serving(
             front=layout.front,
             health=layout.health,
@@ -229,13 +234,15 @@ def _laid_out(premises: Premises, made: Sequence[System], wishes: _Wishes) -> tu
     return page, laid_out(premises.store, made, alone=premises.alone, standins=premises.standins, own=own)
 
 
-def _worker(store: Store, made: Sequence[System], alerts: Alerts, grace_s: float) -> Worker | None:
-    """A worker for the systems' jobs and the alerts' notices; None when there are none."""
+def _worker(store: Store, made: Sequence[System], alerts: Alerts, wishes: _Wishes) -> Worker | None:
+    """A worker for the systems' jobs and the alerts' notices; None when there are none, or it was not asked for."""
+    if wishes.grace_s is None:
+        return None
     handlers = merged_handlers(made)
     handlers.include(notices_of(alerts))
     if not len(handlers):
         return None
-    return Worker(store, handlers, grace_s=grace_s)
+    return Worker(store, handlers, grace_s=wishes.grace_s, retention=wishes.retention)
 
 
 def _leave(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""A process that is watched: what happens in it is counted, and where it serves, alerts are judged and told."""
+"""A process that is watched: what happens in it is counted, and alerts are judged and told."""
 
 from __future__ import annotations
 
@@ -92,8 +92,11 @@ def counted(store: Store) -> Iterator[None]:
 
 
 @contextmanager
-def judging(alerts: Alerts) -> Iterator[None]:
-    """The alerts are judged within the block."""
+def judging(alerts: Alerts | None) -> Iterator[None]:
+    """The alerts are judged within the block, if there are any."""
+    if alerts is None:
+        yield
+        return
     alerts.start()
     try:
         yield

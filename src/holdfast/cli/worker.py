@@ -11,15 +11,16 @@ import typer
 
 from holdfast.cli.database import AsJson, DatabaseUrl, explained, opened
 from holdfast.cli.faults import WORKER_BROKEN
+from holdfast.cli.keeping import Keep, keep_words, retention_of
 from holdfast.cli.output import note, refuse, say, say_json
 from holdfast.cli.state import ADDRESS_VARIABLE, DEFAULT_DATA, DataFolder
 from holdfast.cli.telemetry import LevelOption, Log, LogForm, LogLevel, LogOption, logged, traced
-from holdfast.cli.watched import AlertsFile, counted
-from holdfast.cli.worker_crew import ModuleCrew, SystemCrew
+from holdfast.cli.watched import AlertsFile, counted, judging
+from holdfast.cli.worker_crew import ModuleCrew, Ready, SystemCrew
 from holdfast.policy import PolicyInvalid
 from holdfast.store import Store
 from holdfast.store.address import ENVIRONMENT_VARIABLE
-from holdfast.worker import Handlers, QueueSettings, Worker
+from holdfast.worker import QueueSettings, Worker
 from holdfast.worker.attend import Ended, attend
 from holdfast.worker.lifeline import Lifeline
 from holdfast.worker.processes import PROCESSES_MAX, Processes
@@ -29,6 +30,7 @@ EXAMPLES = (
     ("holdfast worker app.jobs:handlers", "the queue 'default', ten jobs at once"),
     ("holdfast worker app.jobs:handlers --queue mail:20 --queue reports:2", "two queues, each with its own room"),
     ("holdfast worker app.jobs:handlers --processes 4", "four processes; one that dies is started again"),
+    ("holdfast worker app.jobs:handlers --keep finished=1d --keep failed=90d", "prunes sooner, and dead letters too"),
     ("holdfast worker --system NAME --database postgresql://app@db/shop", "the jobs of an installed system"),
 )
 ENDS = {
@@ -36,6 +38,8 @@ ENDS = {
     Ended.LEFT: "has given back what it held and leaves",
     Ended.BROKEN: "has ended by itself",
 }
+UNJUDGED = "; without --alerts FILE it does not evaluate alerts"
+"""Two processes with different rules would contradict each other, so the rules are never guessed here."""
 
 Where = Annotated[
     str | None,
@@ -89,6 +93,7 @@ def worker(
     standins: Annotated[
         bool, typer.Option("--standins/--no-standins", help="The systems call the stand-ins at that address.")
     ] = False,
+    keep: Keep = None,
     alerts: AlertsFile = None,
     log: LogOption = None,
     log_level: LevelOption = LogLevel.WARNING,
@@ -103,9 +108,10 @@ def worker(
     if (where is None) == (not system):
         raise refuse("name what to run: either MODULE:HANDLERS, or systems with --system")
     settings = _settings(queue or [])
+    retention = retention_of(keep or [])
     with explained():
         crew = (
-            ModuleCrew(where, data)
+            ModuleCrew(where, data, alerts=alerts)
             if where is not None
             else SystemCrew(system or [], data, address, standins=standins, alerts=alerts)
         )
@@ -115,20 +121,21 @@ def worker(
             store.migrate()
     lines = Log(LogForm.JSON if log is None and as_json else log, log_level)
     if processes > 1:
-        words = [*crew.words(), *lines.words(), *_words(settings, lease, grace, as_json=as_json)]
+        kept = keep_words(keep or [])
+        words = [*crew.words(), *kept, *lines.words(), *_words(settings, lease, grace, as_json=as_json)]
         raise typer.Exit(_keep(words, processes, grace, database))
-    with opened(database, create=True) as store, logged(lines), crew.ready(store) as handlers:
-        import holdfast.operate.retention  # noqa: F401 - workers also prune the audit
+    with opened(database, create=True) as store, logged(lines), crew.ready(store) as ready:
+        served = _served(ready, settings)
+        here = Worker(store, ready.handlers, queues=served, lease_s=lease, grace_s=grace, retention=retention)
+        queues = ", ".join(f"{one.name}:{one.concurrency}" for one in served)
+        works = f"process {os.getpid()} works on {queues} at {store.address}"
+        if ready.alerts is None:
+            works += UNJUDGED
+        with traced(os.environ), counted(store), judging(ready.alerts):
+            _attend(store, here, works, _line(lifeline), as_json=as_json)
 
-        served = _served(handlers, settings)
-        here = Worker(store, handlers, queues=served, lease_s=lease, grace_s=grace)
-        with traced(os.environ), counted(store):
-            _attend(store, here, served, _line(lifeline), as_json=as_json)
 
-
-def _attend(store: Store, here: Worker, served: list[QueueSettings], line: Lifeline | None, *, as_json: bool) -> None:
-    queues = ", ".join(f"{one.name}:{one.concurrency}" for one in served)
-    works = f"process {os.getpid()} works on {queues} at {store.address}"
+def _attend(store: Store, here: Worker, works: str, line: Lifeline | None, *, as_json: bool) -> None:
     ended = attend(store, here, line, started=lambda: _log("started", works, as_json=as_json))
     _log(ended.value, f"process {os.getpid()} {ENDS[ended]}", as_json=as_json)
     if ended is Ended.LEFT:
@@ -175,11 +182,19 @@ def _settings(words: list[str]) -> list[QueueSettings]:
     return settings
 
 
-def _served(handlers: Handlers, settings: list[QueueSettings]) -> list[QueueSettings]:
-    """The queues asked for, or those of the handlers; a breaker that the handlers declare for a queue stays on it."""
-    declared = {one.name: one for one in handlers.queues}
-    asked = [replace(declared.get(one.name, one), concurrency=one.concurrency) for one in settings]
-    return asked or list(handlers.queues)
+def _served(ready: Ready, settings: list[QueueSettings]) -> list[QueueSettings]:
+    """The queues asked for, or those of the handlers; a breaker that the handlers declare for a queue stays on it.
+
+    Who evaluates alerts sends their notices too, whatever was asked for: nobody else may serve that queue.
+    """
+    declared = {one.name: one for one in ready.handlers.queues}
+    if not settings:
+        return list(declared.values())
+    asked = {one.name: replace(declared.get(one.name, one), concurrency=one.concurrency) for one in settings}
+    if ready.alerts is not None and ready.alerts.sinks:
+        notices = ready.alerts.queue()
+        asked.setdefault(notices.name, notices)
+    return list(asked.values())
 
 
 def _line(descriptor: int | None) -> Lifeline | None:

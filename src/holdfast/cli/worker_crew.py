@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -17,17 +19,31 @@ from holdfast.cli.handlers import find_handlers
 from holdfast.cli.output import explain, refuse
 from holdfast.cli.state import data_folder, database_of, operators_token
 from holdfast.cli.systems import chosen
-from holdfast.cli.watched import alert_policy, alerts_of, notices_of
+from holdfast.cli.watched import alert_policy, alerts_of, notices_of, rules_of
 from holdfast.store import Store
 from holdfast.worker import Handlers
 
+if TYPE_CHECKING:
+    from holdfast.watch.alerts import Alerts
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What a worker runs."""
+
+    handlers: Handlers
+    alerts: Alerts | None
+    """What it evaluates; None where no policy file was given."""
+
 
 class ModuleCrew:
-    """The handlers that a module holds."""
+    """The handlers that a module holds, and what takes notices of alerts to whoever is told."""
 
-    def __init__(self, where: str, data: Path) -> None:
+    def __init__(self, where: str, data: Path, *, alerts: Path | None) -> None:
         self._where = where
         self._data = data
+        self._alerts = alerts
+        self._policy = alert_policy(alerts)
 
     def database(self, given: str | None) -> str:
         """The address that was given, or the embedded database in the data folder."""
@@ -35,12 +51,20 @@ class ModuleCrew:
 
     def words(self) -> list[str]:
         """What tells a child process to run the same."""
-        return [self._where]
+        return [self._where, *_told(self._alerts)]
 
     @contextmanager
-    def ready(self, store: Store) -> Iterator[Handlers]:  # noqa: ARG002 - systems need it
-        """The handlers."""
-        yield _handlers(self._where)
+    def ready(self, store: Store) -> Iterator[Ready]:
+        """The handlers, and the alerts by the core's rules."""
+        theirs = _handlers(self._where)
+        if self._alerts is None:
+            yield Ready(theirs, None)
+            return
+        alerts = alerts_of(store, self._policy)
+        handlers = Handlers()  # the module's own object stays as it is
+        handlers.include(theirs)
+        handlers.include(notices_of(alerts))
+        yield Ready(handlers, alerts)
 
 
 class SystemCrew:
@@ -52,7 +76,6 @@ class SystemCrew:
         self._address = address.rstrip("/")
         self._standins = standins
         self._alerts = alerts
-        self._policy = alert_policy(alerts)
 
     def database(self, given: str | None) -> str:
         """The address that was given, or the embedded database in the data folder."""
@@ -62,12 +85,11 @@ class SystemCrew:
         """What tells a child process to run the same."""
         named = [word for name in self._names for word in ("--system", name)]
         standing = "--standins" if self._standins else "--no-standins"
-        told = [] if self._alerts is None else ["--alerts", str(self._alerts)]
-        return [*named, "--data", str(self._data), "--address", self._address, standing, *told]
+        return [*named, "--data", str(self._data), "--address", self._address, standing, *_told(self._alerts)]
 
     @contextmanager
-    def ready(self, store: Store) -> Iterator[Handlers]:
-        """The handlers of the started systems."""
+    def ready(self, store: Store) -> Iterator[Ready]:
+        """The handlers of the started systems, and the alerts by their rules, as `holdfast serve` has them."""
         premises = Premises(
             store=store,
             data=self._data,
@@ -79,11 +101,16 @@ class SystemCrew:
         )
         made = built(self._names, premises)
         handlers = merged_handlers(made)
-        handlers.include(notices_of(alerts_of(store, self._policy)))
+        alerts = alerts_of(store, alert_policy(self._alerts, rules_of(made)))
+        handlers.include(notices_of(alerts))
         if not len(handlers):
             raise refuse(f"{', '.join(self._names)} has no jobs to run")
         with running(made):
-            yield handlers
+            yield Ready(handlers, None if self._alerts is None else alerts)
+
+
+def _told(alerts: Path | None) -> list[str]:
+    return [] if alerts is None else ["--alerts", str(alerts)]
 
 
 def _handlers(where: str) -> Handlers:

@@ -45,6 +45,11 @@ def also_prune(name: str, prune: Prune, *, kept_s: float) -> None:
     _others[name] = prune, kept_s
 
 
+def other_names() -> list[str]:
+    """What other parts of this process have asked to have pruned."""
+    return sorted(_others)
+
+
 @dataclass(slots=True, kw_only=True)
 class Retention:
     """How long things are kept; None is for ever. It is used with one store, and remembers how far it got."""
