@@ -140,15 +140,14 @@ def test_the_options_of_the_address_survive(empty_dsn: str) -> None:
     store.close()
 
 
-def test_a_table_of_the_same_name_is_named_with_the_remedy(database_url: str, tmp_path: Path) -> None:
-    fresh = f"sqlite:///{tmp_path / 'other.db'}" if database_url.startswith("sqlite") else database_url
-    store = Store.open(fresh)
-    if database_url.startswith("sqlite"):
-        with store.database.transaction(write=True) as execute:
-            execute("CREATE TABLE holdfast_job (id TEXT)", {})
-    else:
-        with store.database.transaction(write=True) as execute:
-            execute("DELETE FROM holdfast_migration WHERE system = 'core'", {})
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_a_table_of_the_same_name_is_named_with_the_remedy(
+    request: pytest.FixtureRequest, tmp_path: Path, engine: str
+) -> None:
+    sqlite = f"sqlite:///{tmp_path / 'other.db'}"
+    store = Store.open(sqlite if engine == "sqlite" else request.getfixturevalue("empty_dsn"))
+    with store.database.transaction(write=True) as execute:
+        execute("CREATE TABLE holdfast_job (id TEXT)", {})
     with pytest.raises(Failure) as refused:
         store.migrate()
     assert refused.value.code == "TABLE_NAME_TAKEN"

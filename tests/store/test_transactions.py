@@ -150,7 +150,8 @@ async def test_a_coroutine_uses_the_one_async_door(store: Store) -> None:
 
 def test_lists_and_rows_with_any_text_arrive_as_they_were(store: Store) -> None:
     awkward = ['"', "\\", "'", "{}", ",", "", " ", "NULL", "ünï–çødé 🙂", 'a"b\\c', "\n\t"]
-    rows = [(text, text, text, "k", 1, "CODE", None, None, None, text, None, text) for text in awkward]
+    unknown = (None, None, None)
+    rows = [(text, text, text, "k", 1, "CODE", *unknown, text, None, text, text, text, text) for text in awkward]
     store.atomic(lambda tx: tx.many("job.journal_settled", rows, worker="w"))
     for text in awkward:
         (event,) = store.atomic(lambda tx, text=text: tx.records("job.history", id=text, after=0, count=9), write=False)

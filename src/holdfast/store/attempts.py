@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 TRY_S = 0.2
 """Time between two attempts to reach a server that is away."""
+SILENT_SHARE = 1 / 3
+"""An attempt without an answer for this part of a caller's patience tells that the server is away."""
 AWAY_WAIT_S = 0.05
 """Maximum time to wait for a connection to a server that is known to be away."""
 
@@ -83,11 +85,10 @@ class Attempts:
         with self._lock:
             if self._error is not None:
                 return OperationalError(str(self._error))
-            begun_s = min(self._under_way.values(), default=None)
-            if begun_s is None:
-                return None
+            waited_s = monotonic_s() - min(self._under_way.values(), default=float("inf"))
+            if waited_s < self._wait_s * SILENT_SHARE:
+                return None  # there is none, or it has only just begun
             self._set_away()
-            waited_s = monotonic_s() - begun_s
         return OperationalError(f"connection failed: the server has not answered for {waited_s:.1f} s")
 
     def close(self) -> None:
