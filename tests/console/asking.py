@@ -42,6 +42,10 @@ class Answer:
         return self.text.partition('name="csrf" value="')[2].partition('"')[0]
 
 
+ASKED: list[Console] = []
+"""The consoles of the test that runs; they are closed when it ends, because each listens to what happens."""
+
+
 @dataclass(slots=True)
 class Asker:
     """A browser of sorts: it keeps its cookie."""
@@ -50,6 +54,9 @@ class Asker:
     cookie: str = ""
     client: tuple[str, int] = ("127.0.0.1", 5_000)
     headers: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        ASKED.append(self.console)
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.ask("GET", path, **headers)

@@ -9,7 +9,7 @@ import pytest
 from holdfast.store import Store
 from holdfast.worker import Jobs
 
-from .asking import Asker, asker
+from .asking import ASKED, Asker, asker
 
 
 @pytest.fixture
@@ -19,9 +19,14 @@ def jobs(store: Store) -> Iterator[Jobs]:
     client.close()
 
 
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while ASKED:
+        ASKED.pop().close()
+
+
 @pytest.fixture
-def inside(store: Store) -> Iterator[Asker]:
+def inside(store: Store) -> Asker:
     """Somebody who has come in."""
-    visitor = asker(store).enter()
-    yield visitor
-    visitor.console.close()
+    return asker(store).enter()
