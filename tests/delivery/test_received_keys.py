@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.base import Secret, canonical
+from holdfast.base.combiner import Combiner
 from holdfast.catalog.core import SERVICE_UNAVAILABLE
 from holdfast.delivery import BodyHmac, Incoming, Receiver
 from holdfast.delivery.faults import INVALID_PAYLOAD
@@ -22,7 +23,6 @@ from holdfast.guard.idempotency import Keys
 from holdfast.guard.key_ledger import stored
 from holdfast.lifecycle.idempotency import Started
 from holdfast.store import Store
-from holdfast.worker.combiner import Combiner
 
 SECRET = Secret("0123456789abcdef")
 TWINS = 4

@@ -57,8 +57,8 @@ LOOK_UPS = {
     "delivery.prune_deliveries": {"holdfast_webhook_delivery_pkey"},
     "delivery.prune_events": {"holdfast_webhook_event_pkey"},
     "delivery.prune_sequence": {"holdfast_webhook_sequence_pkey", "holdfast_webhook_delivery_position"},
-    "delivery.known_keys": {"holdfast_idempotency_pkey"},
-    "delivery.finish_keys": {"holdfast_idempotency_pkey"},
+    "idempotency.known_keys": {"holdfast_idempotency_pkey"},
+    "idempotency.finish_keys": {"holdfast_idempotency_pkey"},
 }
 """Each statement, and the indexes by which it may find what it needs."""
 ROWID = "rowid"
@@ -281,10 +281,10 @@ def deliver(tx: Tx) -> None:
     assert len(tx.rows("delivery.published", tenant="", ids=events)) == len(events)
     assert len(tx.rows("delivery.undelivered", ids=[f"done-{number}" for number in range(1, 51)])) == 50
     keys = {"tenant": "", "operation": "webhook.receive", "keys": events}
-    assert len(tx.rows("delivery.known_keys", **keys)) == len(events)
+    assert len(tx.rows("idempotency.known_keys", **keys)) == len(events)
     if tx.engine is Engine.POSTGRESQL:
         held = {event: (number, 200, "[]", "", None) for number, event in enumerate(events, 1)}
-        assert tx.run("delivery.finish_keys", **keys, held=json.dumps(held), expires_us=1) == len(events)
+        assert tx.run("idempotency.finish_keys", **keys, held=json.dumps(held), expires_us=1) == len(events)
     assert len(tx.rows("delivery.prune_deliveries", tenant="", ids=events)) == len(events)
     tx.run("delivery.prune_sequence", **line, position=7)
     tx.run("delivery.prune_events", tenant="", ids=events)
@@ -349,7 +349,7 @@ def test_on_sqlite_every_move_is_a_look_up(tmp_path: Path) -> None:
         refresh()
         explained = Explained(store)
         explained.run(moves(store))
-        good(explained, {*LOOK_UPS, *LOOK_UPS_SQLITE} - {"delivery.finish_keys"})  # that one is PostgreSQL's
+        good(explained, {*LOOK_UPS, *LOOK_UPS_SQLITE} - {"idempotency.finish_keys"})  # that one is PostgreSQL's
     store.close()
 
 

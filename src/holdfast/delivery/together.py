@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.base import new_id
+from holdfast.base.combiner import Combiner
 from holdfast.catalog import Failure
 from holdfast.catalog.context import Context
 from holdfast.delivery.faults import EVENT_ID_TAKEN
 from holdfast.delivery.publishing import Channel, Published, key_of, publish
 from holdfast.store import Row, Store
 from holdfast.worker import Jobs
-from holdfast.worker.combiner import Combiner
 
 TOGETHER_MAX = 500
 

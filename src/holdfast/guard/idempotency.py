@@ -18,6 +18,7 @@ from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
 from holdfast.catalog.durable import IDEMPOTENCY_IN_PROGRESS, IDEMPOTENCY_LOST, IDEMPOTENCY_PAYLOAD_MISMATCH
 from holdfast.guard import heartbeat, key_ledger
 from holdfast.guard.keyed_work import REPLAYED_HEADER, Answered, Work, do
+from holdfast.guard.keys_together import KeysTogether
 from holdfast.guard.request import checked_scope, request_hash
 from holdfast.lifecycle.idempotency import (
     Answer,
@@ -100,6 +101,7 @@ class Keys:
         self._headers_kept = headers_kept
         self._dialect = dialect
         self._classifier = classifier
+        self._together = KeysTogether(store, expires_us=self._expires_us)
 
     def once(
         self,
@@ -145,8 +147,29 @@ class Keys:
         Raises:
             Failure: IDEMPOTENCY_KEY_INVALID; BAD_REQUEST names the field; or the database's own failure.
         """
+        claim = self._claim(tenant=tenant, operation=operation, key=key, request_hash=request_hash)
+        for tries in range(BEGIN_TRIES):
+            if tries:
+                world().sleep(BEGIN_WAIT_S)
+            begun = self._together.begin(claim)
+            if begun is not None:
+                return self._begun(begun)
+        return self._begun(None)
+
+    async def begin_async(self, *, tenant: str = "", operation: str, key: str, request_hash: str) -> Begun:
+        """As `begin`, for coroutines: those that begin at the same time share a commit and a thread."""
+        claim = self._claim(tenant=tenant, operation=operation, key=key, request_hash=request_hash)
+        for tries in range(BEGIN_TRIES):
+            if tries:
+                await world().pause(BEGIN_WAIT_S)
+            begun = await self._together.begin_async(claim)
+            if begun is not None:
+                return self._begun(begun)
+        return self._begun(None)
+
+    def _claim(self, *, tenant: str, operation: str, key: str, request_hash: str) -> key_ledger.Claim:
         checked_scope(tenant=tenant, operation=operation, key=key)
-        claim = key_ledger.Claim(
+        return key_ledger.Claim(
             tenant=tenant,
             operation=operation,
             key=key,
@@ -155,16 +178,16 @@ class Keys:
             lease_us=self._lease_us,
             expires_us=self._expires_us,
         )
-        for tries in range(BEGIN_TRIES):
-            if tries:
-                world().sleep(BEGIN_WAIT_S)
-            begun = self.store.atomic(lambda tx: key_ledger.begin(tx, claim), repeatable=True)
-            match begun:
-                case InProgress(left):
-                    return InProgress(min(left, self._retry_after_s))
-                case Started() | Replay() | Mismatch():
-                    return begun
-        return InProgress(self._retry_after_s)  # its row is locked: somebody finishes or begins it just now
+
+    def _begun(self, begun: Begun | None) -> Begun:
+        match begun:
+            case None:
+                # Its row is locked: somebody finishes or begins it just now.
+                return InProgress(self._retry_after_s)
+            case InProgress(left):
+                return InProgress(min(left, self._retry_after_s))
+            case Started() | Replay() | Mismatch():
+                return begun
 
     def finish(self, started: Started, answer: Answer, *, tx: Tx | None = None, code: str | None = None) -> None:
         """Store the answer; with the caller's transaction, effect and answer commit together or not at all.
@@ -179,29 +202,31 @@ class Keys:
             TypeError: `tx` is a connection.
         """
         kept = key_ledger.stored(answer, self._headers_kept)
-
-        def phase(here: Tx) -> bool:
-            done = key_ledger.finish(here, started, kept, expires_us=self._expires_us, code=code)
-            if not done and tx is None:
-                key_ledger.note_lost(here, started)  # a transaction of the caller's is about to be rolled back
-            return done
-
+        if tx is None:
+            if not self._together.finish(started, kept, code):
+                raise _lost(started)
+            started.finished = True
+            return
         try:
-            done = self.store.atomic(phase, repeatable=True) if tx is None else phase(tx)
+            # A loss is not written down here: the caller's transaction is about to be rolled back.
+            done = key_ledger.finish(tx, started, kept, expires_us=self._expires_us, code=code)
         except AttributeError:
-            if tx is not None:
-                from holdfast.store.transaction import refuse_connection
+            from holdfast.store.transaction import refuse_connection
 
-                refuse_connection(tx)
+            refuse_connection(tx)
             raise
         if not done:
             raise _lost(started)
-        if tx is None:
-            started.finished = True
-            return
         # Only its owner knows how a joined transaction ends: `is_answered` looks when the work is over.
         started.within, started.answer, started.rolled_back = tx.is_open, answer, False
         tx.after_commit.append(lambda: _mark_finished(started))
+
+    async def finish_async(self, started: Started, answer: Answer, *, code: str | None = None) -> None:
+        """As `finish` without a transaction of the caller's, for coroutines, which share commits and a thread."""
+        kept = key_ledger.stored(answer, self._headers_kept)
+        if not await self._together.finish_async(started, kept, code):
+            raise _lost(started)
+        started.finished = True
 
     def is_answered(self, started: Started) -> bool:
         """Whether the answer is stored, or a transaction that has stored it is still to be committed.

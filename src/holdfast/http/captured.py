@@ -91,13 +91,19 @@ class Captured:
 
     async def _store(self, answer: Answer, code: str | None) -> None:
         try:
-            await aside(lambda: self._keys.finish(self._started, answer, code=code))
+            await self._finish(answer, code)
         except (TypeError, ValueError) as unfit:
             # The work is done and must not be done again, so its failure to answer is the answer.
             failure = self._internal(reason=Private(str(unfit)))
             kept = self._of_failure(failure)
-            await aside(lambda: self._keys.finish(self._started, kept, code=failure.code))
+            await self._finish(kept, failure.code)
             raise failure from unfit
+
+    async def _finish(self, answer: Answer, code: str | None) -> None:
+        if loop_runs():
+            await self._keys.finish_async(self._started, answer, code=code)
+        else:
+            self._keys.finish(self._started, answer, code=code)
 
     def abandon(self, error: BaseException) -> None:
         """The work was interrupted, or cannot be settled: the next caller need not wait for the end of the lease."""
@@ -151,7 +157,7 @@ class Captured:
         if not answered and self._is_final(None):
             failure = self._exchange.voice.fault("IDEMPOTENCY_ANSWER_NOT_KEPT").occur()
             answer = self._of_failure(failure)
-            await aside(lambda: self._keys.finish(self._started, answer, code=failure.code))
+            await self._finish(answer, failure.code)
         elif not answered:
             await aside(lambda: self._keys.release(self._started))
         self._passing = True

@@ -19,7 +19,7 @@ from holdfast.guard.key import under_key
 from holdfast.guard.keyed_work import REPLAYED_HEADER
 from holdfast.guard.request import NAME_CHARS_MAX, checked_scope
 from holdfast.http.access import CHALLENGE, Access
-from holdfast.http.asgi import Application, Receive, Scope
+from holdfast.http.asgi import Application, Receive, Scope, header
 from holdfast.http.aside import aside, loop_runs
 from holdfast.http.callers import Caller, caller_of
 from holdfast.http.captured import Captured
@@ -36,6 +36,8 @@ STARTED_KEY = "holdfast.started"
 """Where the held key stands in the scope; `started_key()` finds it under any framework."""
 METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 NO_BODY = frozenset({204, 304})
+SMALL_DIGITS_MAX = 3
+"""A body of less than a thousand bytes is hashed more quickly than a thread is woken."""
 POLL_S = 0.05
 POLL_S_MAX = 1.0
 
@@ -173,18 +175,18 @@ async def _begun(rule: Idempotency, key: str, body: Json | bytes, exchange: Exch
     operation = rule.operation(scope) if rule.operation is not None else _operation(scope)
     asked = {"tenant": caller, "operation": operation, "key": key}
     checked_scope(**asked)
-    hashed = ""
 
-    def begin() -> Begun:
-        nonlocal hashed
-        # Here, because a body may be large and this runs beside the event loop.
-        hashed = hashed or request_hash(method=scope["method"], path=_path(scope), body=body)
-        return rule.keys.begin(**asked, request_hash=hashed)
+    def hashes() -> str:
+        return request_hash(method=scope["method"], path=_path(scope), body=body)
 
+    hashed = hashes() if _is_small(scope) else await aside(hashes)
     give_up_s = monotonic_s() + min(rule.wait_s, left_s())
     poll_s = POLL_S
     while True:
-        begun = await aside(begin)
+        if loop_runs():
+            begun = await rule.keys.begin_async(**asked, request_hash=hashed)
+        else:
+            begun = rule.keys.begin(**asked, request_hash=hashed)
         if not isinstance(begun, InProgress) or monotonic_s() + poll_s > give_up_s:
             return begun
         await _pause(poll_s)
@@ -216,6 +218,11 @@ async def _work(keys: Keys, started: Started, exchange: Exchange, receive: Recei
         exchange.onward = captured.onward
     if late is not None:
         raise late
+
+
+def _is_small(scope: Scope) -> bool:
+    length = header(scope, "content-length")
+    return length.isascii() and length.isdigit() and len(length) <= SMALL_DIGITS_MAX
 
 
 def _forbid_files(scope: Scope) -> None:

@@ -1,6 +1,6 @@
 """The same protection over time: enqueue, claim, run, settle, sweep."""
 
-from holdfast.worker.combiner import Combiner
+from holdfast.base.combiner import Combiner
 from holdfast.worker.dead import DeadLetters
 from holdfast.worker.dead_filter import DeadFilter
 from holdfast.worker.handlers import Handler, Handlers, QueueSettings

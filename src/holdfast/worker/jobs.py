@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from holdfast.base import Json, bus, limits, world
+from holdfast.base.combiner import Combiner
 from holdfast.catalog import current_context
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.catalog.durable import JOB_NOT_FOUND
@@ -16,7 +17,6 @@ from holdfast.store import AsyncTx, Store, Tx
 from holdfast.store.transaction import refuse_connection
 from holdfast.worker import telling
 from holdfast.worker.cancelling import cancel_job
-from holdfast.worker.combiner import Combiner
 from holdfast.worker.enqueueing import Batch, insert
 from holdfast.worker.job import DEFAULT_QUEUE, Enqueued, JobFilter, NewJob, Options
 from holdfast.worker.prepared import COLUMNS, Prepared, prepared
@@ -24,8 +24,8 @@ from holdfast.worker.waiting import Waiting
 from holdfast.worker.wake import Notifier
 
 if TYPE_CHECKING:
+    from holdfast.base.gathering import Gathering
     from holdfast.catalog import Catalog
-    from holdfast.worker.gathering import Gathering
 
 COMBINE_MAX = 500
 
@@ -291,7 +291,7 @@ class Jobs:
 
     def _gathering(self) -> Gathering[Prepared, str]:
         if self._coroutines is None:
-            from holdfast.worker.gathering import Gathering
+            from holdfast.base.gathering import Gathering
 
             self._coroutines = Gathering(self._insert, most=COMBINE_MAX, flush_async=self._insert_async)
         return self._coroutines

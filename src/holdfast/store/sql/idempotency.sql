@@ -97,3 +97,35 @@ DELETE FROM holdfast_idempotency
 -- name: note
 INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us, reason)
 VALUES ({now_us}, :subject, :verb, :operation, :code, :duration_us, :reason);
+
+-- name: known_keys
+-- Looking comes first, so that nobody waits for whoever changes a key that is there.
+SELECT key, token, first_seen_us FROM holdfast_idempotency
+ WHERE tenant = :tenant AND operation = :operation AND key {among: keys};
+
+-- name: begin_keys
+INSERT INTO holdfast_idempotency (tenant, operation, key, request_hash, state, token, lease_until_us,
+                         first_seen_us, last_seen_us, expires_us)
+SELECT :tenant, :operation, given.key, given.request_hash, 'working', given.token, {now_us} + :lease_us,
+       {now_us}, {now_us}, {now_us} + :expires_us
+  FROM {given: key text, request_hash text, token bigint}
+ WHERE true
+ON CONFLICT (tenant, operation, key) DO NOTHING
+RETURNING token, first_seen_us;
+
+-- name: finish_keys
+-- PostgreSQL alone. The answers come as one JSON object, with their bodies in hex: joined to a table, they would be
+-- looked for in all keys.
+/* postgresql:
+UPDATE holdfast_idempotency
+   SET state = 'done', lease_until_us = NULL, status = (:held::jsonb -> key ->> 1)::integer,
+       headers = :held::jsonb -> key ->> 2, body = decode(:held::jsonb -> key ->> 3, 'hex'),
+       resources = :held::jsonb -> key ->> 4, expires_us = {now_us} + :expires_us
+ WHERE tenant = :tenant AND operation = :operation AND key {among: keys} AND state = 'working'
+   AND token = (:held::jsonb -> key ->> 0)::bigint */
+/* sqlite: SELECT 1 WHERE :held IS NULL */;
+
+-- name: note_keys
+INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us)
+SELECT {now_us}, given.subject, :verb, :operation, given.code, given.duration_us
+  FROM {given: subject text, code text, duration_us bigint};

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.worker.gathering import SHARE_MIN, Gathering
+from holdfast.base.gathering import SHARE_MIN, Gathering
 
 CALLERS = 100
 ROUNDS = 10
