@@ -73,4 +73,4 @@ def test_a_limit_that_cannot_be_meant_is_one_line(start: Callable[..., Any], var
     ("given", "address"), [(None, "sqlite:///elsewhere/holdfast.db"), ("sqlite:///a.db", "sqlite:///a.db")]
 )
 def test_a_worker_of_a_module_works_on_the_same_database(given: str | None, address: str) -> None:
-    assert ModuleCrew("shop.jobs:handlers", Path("elsewhere")).database(given) == address
+    assert ModuleCrew("shop.jobs:handlers", Path("elsewhere"), alerts=None).database(given) == address

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.catalog import Failure
-from holdfast.catalog.core import NETWORK_TIMEOUT, STORAGE_FULL
+from holdfast.catalog.core import CONSTRAINT_VIOLATED, NETWORK_TIMEOUT
 from holdfast.lifecycle import JOB, JobState, MoveRefused, RetryIn, Snooze, moved, states, verbs
 from holdfast.store import Store, Tx
 from holdfast.worker import Job, Jobs, ledger
@@ -50,7 +50,7 @@ def put_into(store: Store, state: str, queue: str) -> Job:
     elif state == "complete":
         store.atomic(lambda tx: ledger.settle(tx, WORKER, [(job, None, 1)]))
     elif state == "failed":
-        settle(store, failed(job, STORAGE_FULL(), None, 1, blamed=False))
+        settle(store, failed(job, CONSTRAINT_VIOLATED(), None, 1, blamed=False))
     shown = Jobs(store).show(made.id)
     assert shown["state"] == state
     job.token = shown["token"]
@@ -76,7 +76,7 @@ TRIES: Mapping[str, Callable[[Store, Job], object]] = {
     "retry": lambda store, job: settle(store, answered(job, RetryIn(0), 1)),
     "snooze": lambda store, job: settle(store, answered(job, Snooze(60), 1)),
     "release": lambda store, job: settle(store, released(job, "")),
-    "fail": lambda store, job: settle(store, failed(job, STORAGE_FULL(), None, 1, blamed=False)),
+    "fail": lambda store, job: settle(store, failed(job, CONSTRAINT_VIOLATED(), None, 1, blamed=False)),
     "reclaim": lambda store, job: store.atomic(lambda tx: ledger.reclaim(tx, WORKER, "w-2", lambda _: None)),
     "cancel": try_cancel,
     "revive": try_revive,
