@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 
 from holdfast.base import REAL, replaced
 from holdfast.store import Store
+from holdfast.testing.postgres import PostgresAddress
 from holdfast.testing.processes import wait_until
 
 from .recorder import Died, Recorder
@@ -75,22 +76,44 @@ def later(seconds: float) -> Any:
     return replaced(replace(REAL, wall_us=lambda: REAL.wall_us() + int(seconds * 1e6)))
 
 
-def fresh(tmp_path: Path, name: str) -> Store:
+Fresh = Callable[[str], str]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def fresh_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fresh]:
+    """Makes empty databases, on each engine in turn."""
+    if request.param == "sqlite":
+        yield lambda name: f"sqlite:///{tmp_path / name}.db"
+        return
+    server: PostgresAddress = request.getfixturevalue("postgres_server")
+    template: str = request.getfixturevalue("postgres_template")
+    made: list[str] = []
+
+    def create(name: str) -> str:
+        made.append(f"reports_{name}_{REAL.token_bytes(6).hex()}")
+        return server.create_database(made[-1], template=template)
+
+    yield create
+    for name in made:
+        server.drop_database(name)
+
+
+def opened(url: str) -> Store:
     """A store on the injected clock, so that leases end when the test says so."""
-    store = Store.open(f"sqlite:///{tmp_path / name}.db", database_clock=False)
+    store = Store.open(url, database_clock=False)
     store.migrate()
     return store
 
 
 @pytest.mark.parametrize("step_id", STEPS)
-def test_a_crash_at_any_boundary_ends_as_the_quiet_run_does(tmp_path: Path, step_id: str) -> None:
-    store = fresh(tmp_path, "quiet")
+def test_a_crash_at_any_boundary_ends_as_the_quiet_run_does(fresh_url: Fresh, tmp_path: Path, step_id: str) -> None:
+    store = opened(fresh_url("quiet"))
     names = boundaries(store, tmp_path / "quiet", step_id)
     store.close()
     assert len(names) >= 8, names
     # Enumerated twice: the same invocation has the same boundaries.
     for number, name in enumerate(names):
-        store = fresh(tmp_path, f"crash{number}")
+        store = opened(fresh_url(f"crash{number}"))
         scene = Scene(store, tmp_path / f"crash{number}")
         quiet(scene, step_id)
         recorder = Recorder(scene)
@@ -118,12 +141,12 @@ def test_a_crash_at_any_boundary_ends_as_the_quiet_run_does(tmp_path: Path, step
         store.close()
 
 
-def test_a_crash_at_any_boundary_of_a_job_is_taken_up_by_the_same_job(tmp_path: Path) -> None:
-    store = fresh(tmp_path, "quiet")
+def test_a_crash_at_any_boundary_of_a_job_is_taken_up_by_the_same_job(fresh_url: Fresh, tmp_path: Path) -> None:
+    store = opened(fresh_url("quiet"))
     names = boundaries(store, tmp_path / "quiet", "report")
     store.close()
     for number, name in enumerate(names):
-        store = fresh(tmp_path, f"job{number}")
+        store = opened(fresh_url(f"job{number}"))
         scene = Scene(store, tmp_path / f"job{number}")
         scene.ready_report()
         recorder = Recorder(scene)
@@ -142,8 +165,10 @@ def test_a_crash_at_any_boundary_of_a_job_is_taken_up_by_the_same_job(tmp_path: 
 
 
 @pytest.mark.parametrize("boundary", KILLED)
-def test_a_process_that_is_killed_leaves_what_the_next_one_finishes(tmp_path: Path, boundary: str) -> None:
-    url = f"sqlite:///{tmp_path / 'killed.db'}"
+def test_a_process_that_is_killed_leaves_what_the_next_one_finishes(
+    fresh_url: Fresh, tmp_path: Path, boundary: str
+) -> None:
+    url = fresh_url("killed")
     words = [sys.executable, "-m", f"{__package__}.crash_program", url, str(tmp_path), boundary]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
     reached = tmp_path / "reached"
