@@ -20,6 +20,7 @@ from holdfast.http.faults import API_KEY_EXPIRED, INVALID_API_KEY
 if TYPE_CHECKING:
     from holdfast.store import Row, Store, Tx
 
+BRAND = "hf"
 REMEMBERED_S = 0.5
 REMEMBERED_MAX = 10_000
 PREFIX_CHARS = 8
@@ -82,7 +83,7 @@ class Known:
 class ApiKeys:
     """API keys on a store. Threads may share it."""
 
-    def __init__(self, store: Store, *, brand: str = "hf") -> None:
+    def __init__(self, store: Store, *, brand: str = BRAND) -> None:
         """
         Args:
             brand: what every key begins with, so that a leaked one can be recognised.

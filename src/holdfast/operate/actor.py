@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from holdfast.http.asgi import Scope
+from holdfast.http.sessions import OPERATOR
+from holdfast.http.wrong_tokens import bearer
+
 NAME_CHARS_MAX = 200
 
 
@@ -12,7 +16,7 @@ class ActorKind(StrEnum):
     """The door through which an operator came."""
 
     CONSOLE = "console"
-    """A person with a session of the console, or one whom a trusted proxy names."""
+    """A person with a session of the console or of a system's page, or one whom a trusted proxy names."""
     COMMAND = "command"
     """A user of the operating system who ran `holdfast`."""
     API = "api"
@@ -34,3 +38,9 @@ class Actor:
 
     def __str__(self) -> str:
         return f"{self.name} ({self.kind})"
+
+
+def actor_of(scope: Scope, name: str = OPERATOR) -> Actor:
+    """Who acts with this request, which was let in: a program that brought a token itself, or a person on a page."""
+    client = scope.get("client")
+    return Actor(ActorKind.API if bearer(scope) else ActorKind.CONSOLE, name, str(client[0]) if client else "")

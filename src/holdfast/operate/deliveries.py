@@ -9,7 +9,7 @@ from holdfast.catalog import Failure
 from holdfast.delivery.dead import replay_event
 from holdfast.delivery.receivable import blocked
 from holdfast.operate.actor import Actor
-from holdfast.operate.audit import DONE, REFUSED, RUNNING, Action, Outcome, new_action, perform, write
+from holdfast.operate.audit import DONE, REFUSED, RUNNING, Action, Outcome, end, new_action, perform, write
 from holdfast.operate.bulk import Verb
 from holdfast.store import Row, Store, Tx
 from holdfast.worker.dead_moves import discard, past_twins, pick_these, revive_free
@@ -98,9 +98,9 @@ def move_oldest(
         if verb is Verb.REVIVE and not moved.done and moved.rejected and (event_id or endpoint_id):
             raise next(iter(moved.rejected.values()))[1]
     except Failure as failure:
-        _end(store, action, REFUSED, failure.code)
+        end(store, action, REFUSED, failure.code)
         raise
-    _end(store, action, DONE, DONE)
+    end(store, action, DONE, DONE)
     return moved
 
 
@@ -146,7 +146,3 @@ def _batch(walk: _Walk, moved: Moved, place: Place, most: int) -> Place | None:
             if len(moved.event_ids) < EVENT_IDS_MAX:
                 moved.event_ids.append(event_id)
     return (rows[-1][3], rows[-1][0]) if len(rows) == most else None
-
-
-def _end(store: Store, action: Action, state: str, result: str) -> None:
-    store.atomic(lambda tx: tx.run("audit.ended", id=action.id, state=state, result=result), repeatable=True)

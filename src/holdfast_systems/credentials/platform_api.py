@@ -14,7 +14,7 @@ from holdfast.delivery import EVENT_BYTES_MAX, Delivery, Endpoint, EndpointSetti
 from holdfast.http import BodyRule, Edge, Reach, checked
 from holdfast.http.asgi import Application, Scope, header
 from holdfast.http.operator import OperatorAccess
-from holdfast.operate import Actor, ActorKind
+from holdfast.operate import actor_of
 from holdfast.operate import endpoints as operate_endpoints
 from holdfast.operate.deliveries import Moved
 from holdfast_systems.credentials import alerts
@@ -38,10 +38,10 @@ Count = Annotated[int, Query(ge=1, le=PAGE_ROWS_MAX)]
 NO_NUL = r"^[^\x00]*$"
 Id = Annotated[str, Field(max_length=100, pattern=NO_NUL)]
 Reason = Annotated[str, Field(max_length=500, pattern=NO_NUL)]
+Why = Annotated[str | None, Query(max_length=500, pattern=NO_NUL)]
+"""The reason of an action, for the audit that operators read."""
 BODY = BodyRule(bytes_max=EVENT_BYTES_MAX + ROOM_BYTES)
 JSON = "application/json"
-OPERATOR = "operator"
-"""The name of the token that opens these routes."""
 
 
 class NewEndpoint(BaseModel):
@@ -143,13 +143,13 @@ def _add_dead_letters(api: FastAPI, platform: Platform) -> None:
     def reprocess(request: Request, asked: Reprocess | None = None) -> dict[str, Any]:
         """Deliver dead letters again, the oldest first; those that no endpoint would receive are rejected by name."""
         asked = asked or Reprocess(limit=REPROCESSED)
-        done = platform.reprocess(actor=_actor(request), **asked.model_dump())
+        done = platform.reprocess(actor=actor_of(request.scope), **asked.model_dump())
         return {"reprocessed": done.done, "event_ids": done.event_ids, "rejected": _rejected(done)}
 
     @api.post("/v1/dead-letters/discard")
     def discard(request: Request, asked: Discard) -> dict[str, Any]:
         """Delete dead letters, for example those whose endpoint is gone for good."""
-        done = platform.discard(actor=_actor(request), **asked.model_dump())
+        done = platform.discard(actor=actor_of(request.scope), **asked.model_dump())
         return {"discarded": done.done, "event_ids": done.event_ids}
 
     @api.get("/v1/alerts")
@@ -168,12 +168,14 @@ def _add_endpoints(api: FastAPI, platform: Platform, reach: Reach) -> None:
     }
 
     @api.post("/v1/endpoints", status_code=201)
-    def add(request: Request, asked: NewEndpoint) -> dict[str, Any]:
+    def add(request: Request, asked: NewEndpoint, reason: Why = None) -> dict[str, Any]:
         """Send events to one more address."""
         checked(asked.url, reach)
         secret = None if asked.secret is None else Secret(asked.secret)
         wanted: EndpointSettings = {**settings, "event_types": asked.event_types}
-        made = operate_endpoints.add(endpoints, asked.url, actor=_actor(request), secret=secret, **wanted)
+        made = operate_endpoints.add(
+            endpoints, asked.url, actor=actor_of(request.scope), reason=reason, secret=secret, **wanted
+        )
         return {**_endpoint(made), "secret": made.secrets[0].secret.reveal()}
 
     @api.get("/v1/endpoints")
@@ -188,18 +190,19 @@ def _add_endpoints(api: FastAPI, platform: Platform, reach: Reach) -> None:
         return _endpoint(endpoints.show(endpoint_id))
 
     @api.patch("/v1/endpoints/{endpoint_id}")
-    def change(request: Request, endpoint_id: Id, asked: EndpointChange) -> dict[str, Any]:
+    def change(request: Request, endpoint_id: Id, asked: EndpointChange, reason: Why = None) -> dict[str, Any]:
         """Change an endpoint."""
         changes = {name: value for name, value in asked.model_dump().items() if value is not None}
         if asked.url is not None:
             checked(asked.url, reach)
-        return _endpoint(operate_endpoints.update(endpoints, endpoint_id, actor=_actor(request), **changes))
+        actor = actor_of(request.scope)
+        return _endpoint(operate_endpoints.update(endpoints, endpoint_id, actor=actor, reason=reason, **changes))
 
     @api.delete("/v1/endpoints/{endpoint_id}", status_code=204)
-    def remove(request: Request, endpoint_id: Id) -> None:
+    def remove(request: Request, endpoint_id: Id, reason: Why = None) -> None:
         """Send nothing more there. What was sent, and what was not, stays on record."""
-        reason = "removed by an operator"
-        operate_endpoints.disable(platform.store, endpoint_id, actor=_actor(request), reason=reason, tenant=TENANT)
+        actor, said = actor_of(request.scope), reason or "removed by an operator"
+        operate_endpoints.disable(platform.store, endpoint_id, actor=actor, reason=said, tenant=TENANT)
 
     _add_endpoint_actions(api, platform)
 
@@ -208,25 +211,23 @@ def _add_endpoint_actions(api: FastAPI, platform: Platform) -> None:
     endpoints = platform.own.endpoints
 
     @api.post("/v1/endpoints/{endpoint_id}/enable")
-    def enable(request: Request, endpoint_id: Id) -> dict[str, Any]:
+    def enable(request: Request, endpoint_id: Id, reason: Why = None) -> dict[str, Any]:
         """Send again. What was under way is among the dead letters; what was accepted since then went nowhere."""
-        operate_endpoints.enable(platform.store, endpoint_id, actor=_actor(request), tenant=TENANT)
+        actor = actor_of(request.scope)
+        operate_endpoints.enable(platform.store, endpoint_id, actor=actor, reason=reason, tenant=TENANT)
         return _endpoint(endpoints.show(endpoint_id))
 
     @api.post("/v1/endpoints/{endpoint_id}/rotate-secret")
-    def rotate(request: Request, endpoint_id: Id) -> dict[str, Any]:
+    def rotate(request: Request, endpoint_id: Id, reason: Why = None) -> dict[str, Any]:
         """Sign with a new secret from now on, which the receiver has to know besides the old one.
 
         The engine's own endpoint has the secret of the settings again after the next start.
         """
         # The header has room for one signature: to keep the old secret in force here would serve nobody.
-        made = operate_endpoints.rotate_secret(endpoints, endpoint_id, actor=_actor(request), overlap_s=0)
+        made = operate_endpoints.rotate_secret(
+            endpoints, endpoint_id, actor=actor_of(request.scope), reason=reason, overlap_s=0
+        )
         return {"endpoint_id": endpoint_id, "secret": made.reveal()}
-
-
-def _actor(request: Request) -> Actor:
-    """Whoever showed the operator's token."""
-    return Actor(ActorKind.API, OPERATOR, request.client.host if request.client else "")
 
 
 def _rejected(moved: Moved) -> list[dict[str, Any]]:

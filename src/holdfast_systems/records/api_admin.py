@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from holdfast.base import Json, now_us, utc_text
 from holdfast.guard import Answer
 from holdfast.http.arrival import REQUEST_ID_KEY
+from holdfast.operate import actor_of
 from holdfast_systems.records import fields, shapes
 from holdfast_systems.records.callers import Callers
 from holdfast_systems.records.maintenance import Maintenance, Window
@@ -22,6 +23,7 @@ ACCOUNT_SHAPE = rf"^[!-~]([ -~]{{0,{ACCOUNT_CHARS_MAX - 2}}}[!-~])?$"
 QUOTA_MAX = 10**12
 PER_MINUTE_MAX = 10_000_000
 ACCOUNTS_MAX = 1_000
+REASON_CHARS_MAX = 500
 YEARS_MAX_US = 100 * 365 * 86_400_000_000
 ACCOUNT: shapes.Shape = {"type": "string", "pattern": ACCOUNT_SHAPE, "examples": ["acct_acme"]}
 
@@ -54,6 +56,10 @@ NEW_WINDOW: shapes.Shape = {
     },
 }
 AccountQuery = Annotated[str, Query(pattern=ACCOUNT_SHAPE)]
+Reason = Annotated[
+    str | None,
+    Query(max_length=REASON_CHARS_MAX, pattern=r"^[^\x00]*$", description="Why, for the audit that operators read."),
+]
 
 
 def admin_routes(
@@ -69,11 +75,12 @@ def admin_routes(
 
 def _add_keys(routes: APIRouter, service: Service, callers: Callers, say: Describing) -> None:
     @routes.post("/keys", summary="Issue a key", **say.operates({201: shapes.ISSUED_KEY}, body=NEW_KEY))
-    async def issue(request: Request) -> Response:
+    async def issue(request: Request, reason: Reason = None) -> Response:
         account_id, scopes, expires_us = _read_key(await body_of(request))
+        actor = actor_of(request.scope)
 
         def work() -> dict[str, Any]:
-            issued, granted = callers.issue(account_id, scopes, expires_us=expires_us)
+            issued, granted = callers.issue(account_id, scopes, expires_us=expires_us, actor=actor, reason=reason)
             assert issued.key.expires_us is not None
             return {
                 "key_id": issued.key.id,
@@ -90,8 +97,9 @@ def _add_keys(routes: APIRouter, service: Service, callers: Callers, say: Descri
         return _told(request, {"keys": await service.workers(callers.list, account_id)})
 
     @routes.delete("/keys/{key_id}", summary="Revoke a key", **say.operates({200: shapes.REVOKED_KEY}, "KEY_NOT_FOUND"))
-    async def revoke(request: Request, key_id: str) -> Response:
-        await service.workers(callers.revoke, key_id if fields.ID.match(key_id) else "")
+    async def revoke(request: Request, key_id: str, reason: Reason = None) -> Response:
+        known = key_id if fields.ID.match(key_id) else ""
+        await service.workers(callers.revoke, known, actor=actor_of(request.scope), reason=reason)
         return _told(request, {"key_id": key_id, "status": "revoked"})
 
 
@@ -105,11 +113,12 @@ def _add_quotas(routes: APIRouter, service: Service, callers: Callers, quotas: Q
         return _told(request, await service.workers(_quota, quotas, _account(account_id)))
 
     @routes.put("/quotas/{account_id}", summary="Set a quota", **say.operates({200: shapes.QUOTA}, body=NEW_QUOTA))
-    async def set_quota(request: Request, account_id: str) -> Response:
+    async def set_quota(request: Request, account_id: str, reason: Reason = None) -> Response:
         account, quota = _account(account_id), _read_quota(await body_of(request))
+        actor = actor_of(request.scope)
 
         def work() -> dict[str, Any]:
-            quotas.set(account, quota)
+            quotas.set(account, quota, actor=actor, reason=reason)
             return _quota(quotas, account)
 
         return _told(request, await service.workers(work))
@@ -117,14 +126,14 @@ def _add_quotas(routes: APIRouter, service: Service, callers: Callers, quotas: Q
 
 def _add_maintenance(routes: APIRouter, service: Service, maintenance: Maintenance, say: Describing) -> None:
     @routes.put("/maintenance", summary="Announce maintenance", **say.operates({200: shapes.WINDOW}, body=NEW_WINDOW))
-    async def announce(request: Request) -> Response:
+    async def announce(request: Request, reason: Reason = None) -> Response:
         window = _read_window(await body_of(request))
-        await service.workers(maintenance.announce, window)
+        await service.workers(maintenance.announce, window, actor=actor_of(request.scope), reason=reason)
         return _told(request, window.shown())
 
     @routes.delete("/maintenance", summary="End maintenance", **say.operates({200: shapes.OPEN}))
-    async def end(request: Request) -> Response:
-        await service.workers(maintenance.end)
+    async def end(request: Request, reason: Reason = None) -> Response:
+        await service.workers(maintenance.end, actor=actor_of(request.scope), reason=reason)
         return _told(request, {"status": "open"})
 
 

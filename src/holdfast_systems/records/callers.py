@@ -12,7 +12,8 @@ from typing import Any
 from holdfast.base import now_us, utc_text
 from holdfast.catalog import Failure
 from holdfast.http import ApiKey, ApiKeys, Issued
-from holdfast.store import Store
+from holdfast.operate import Actor, api_keys
+from holdfast.store import Store, Tx
 from holdfast_systems.records.faults import (
     API_KEY_EXPIRED,
     EXPIRATION_POLICY,
@@ -82,13 +83,31 @@ class Callers:
             return API_KEY_EXPIRED(expired_at=failure.details["expired_at"], renewal_url=self._renewal_url)
         return no_key()
 
-    def issue(self, account_id: str, scopes: Iterable[Scope], *, expires_us: int | None) -> tuple[Issued, list[str]]:
+    def issue(
+        self,
+        account_id: str,
+        scopes: Iterable[Scope],
+        *,
+        expires_us: int | None,
+        actor: Actor,
+        reason: str | None = None,
+    ) -> tuple[Issued, list[str]]:
         """A new key, shown this once, and its scopes."""
         granted = sorted(str(scope) for scope in set(scopes))
         seconds = self._key_days * DAY_S if expires_us is None else (expires_us - now_us()) / 1_000_000
-        issued = self.keys.issue("records", tenant=account_id, expires_s=seconds)
-        self._store.single(
-            "records_access.add_key", key_id=issued.key.id, account_id=account_id, scopes=",".join(granted)
+
+        def add_scopes(tx: Tx, issued: Issued) -> None:
+            tx.run("records_access.add_key", key_id=issued.key.id, account_id=account_id, scopes=",".join(granted))
+
+        _, issued = api_keys.create(
+            self._store,
+            "records",
+            tenant=account_id,
+            expires_s=seconds,
+            brand=BRAND,
+            actor=actor,
+            reason=reason or f"for {account_id}: {', '.join(granted)}",
+            also=add_scopes,
         )
         return issued, granted
 
@@ -103,14 +122,18 @@ class Callers:
         """Accounts that have a key or a quota, by name."""
         return [str(row[0]) for row in self._store.look("records_access.accounts", after="", count=count)]
 
-    def revoke(self, key_id: str) -> None:
+    def revoke(self, key_id: str, *, actor: Actor, reason: str | None = None) -> None:
         """Refuse the key from now on.
 
         Raises:
             Failure: KEY_NOT_FOUND when it is none of ours, or was revoked before.
         """
-        ours = self._store.look("records_access.account_of", key_id=key_id)
-        if not ours or not self.keys.revoke(key_id):
+
+        def check_ours(tx: Tx) -> None:
+            if tx.row("records_access.account_of", key_id=key_id) is None:
+                raise KEY_NOT_FOUND(key_id=key_id)
+
+        if not api_keys.revoke(self._store, key_id, actor=actor, reason=reason, check=check_ours).changed:
             raise KEY_NOT_FOUND(key_id=key_id)
 
     def _scopes_of(self, key_id: str) -> frozenset[Scope]:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from holdfast.base import decode, encode, monotonic_s, now_us, utc_text
 from holdfast.catalog import Failure
 from holdfast.http.aside import aside
+from holdfast.operate import Actor, carry_out
 from holdfast.store import Store, Tx
 from holdfast_systems.records import tables
 from holdfast_systems.records.faults import TEMPORARY_UNAVAILABLE
 
 REMEMBERED_S = 1.0
 SETTING = "maintenance"
+SUBJECT = "maintenance:records"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,15 @@ class Window:
         """As the API tells it."""
         return {"from": utc_text(self.from_us), "until": utc_text(self.until_us)}
 
+    def text(self) -> str:
+        """Both ends in one line."""
+        return f"{utc_text(self.from_us)} to {utc_text(self.until_us)}"
+
     def failure(self, at_us: int) -> Failure:
         """TEMPORARY_UNAVAILABLE until the end of the window."""
         return TEMPORARY_UNAVAILABLE(
             retry_after_s=max(1.0, (self.until_us - at_us) / 1_000_000),
-            maintenance_window=f"{utc_text(self.from_us)} to {utc_text(self.until_us)}",
+            maintenance_window=self.text(),
             expected_resolution=utc_text(self.until_us),
         )
 
@@ -65,18 +71,25 @@ class Maintenance:
         found = self._store.atomic(lambda tx: tables.setting(tx, SETTING), write=False)
         return None if found is None else Window(*decode(found))
 
-    def announce(self, window: Window) -> None:
+    def announce(self, window: Window, *, actor: Actor, reason: str | None = None) -> None:
         """Be closed within this window."""
         value = encode([window.from_us, window.until_us])
-        self._store.atomic(lambda tx: tx.run("records_access.set", name=SETTING, value=value), repeatable=True)
+        carry_out(
+            self._store,
+            "announce",
+            SUBJECT,
+            lambda tx: tx.run("records_access.set", name=SETTING, value=value),
+            actor=actor,
+            reason=reason or window.text(),
+        )
         self._read_s = float("-inf")
 
-    def end(self) -> bool:
+    def end(self, *, actor: Actor, reason: str | None = None) -> bool:
         """Be open; False when nothing was announced."""
 
-        def phase(tx: Tx) -> bool:
+        def change(tx: Tx) -> bool:
             return tx.row("records_access.unset", name=SETTING) is not None
 
-        ended = self._store.atomic(phase, repeatable=True)
+        ended = carry_out(self._store, "end", SUBJECT, change, actor=actor, reason=reason)
         self._read_s = float("-inf")
         return ended

@@ -17,6 +17,7 @@ from holdfast.catalog import Failure
 from holdfast.http.aside import aside
 from holdfast.http.exchange import Exchange
 from holdfast.http.leases import Leases
+from holdfast.operate import Actor, carry_out
 from holdfast.policy import Limited, RateLimit
 from holdfast.store import Store, Tx
 from holdfast_systems.records.faults import QUOTA_EXCEEDED, RATE_LIMIT_EXCEEDED
@@ -101,10 +102,16 @@ class Quotas:
 
         return self._store.atomic(phase, write=False)
 
-    def set(self, account_id: str, quota: Quota) -> None:
+    def set(self, account_id: str, quota: Quota, *, actor: Actor, reason: str | None = None) -> None:
         """Let this be the quota of the account; in other processes within a second."""
-        self._store.atomic(
-            lambda tx: tx.run("records_access.set_quota", account_id=account_id, **quota.shown()), repeatable=True
+        said = ", ".join(f"{name} {limit}" for name, limit in quota.shown().items() if limit is not None)
+        carry_out(
+            self._store,
+            "set",
+            f"quota:{account_id}",
+            lambda tx: tx.run("records_access.set_quota", account_id=account_id, **quota.shown()),
+            actor=actor,
+            reason=reason or said or "no limit",
         )
         self._account(account_id).until_s = float("-inf")
 

@@ -18,6 +18,7 @@ from holdfast.http import BodyRule, Edge, Idempotency, describe, documented
 from holdfast.http.asgi import Application, Scope
 from holdfast.http.operator import OperatorAccess
 from holdfast.http.system import Ground
+from holdfast.operate import actor_of
 from holdfast_systems.reports.documents import DOCUMENT_BYTES_MAX, RUN_ID, STEP_ID
 from holdfast_systems.reports.events import read_event
 from holdfast_systems.reports.faults import (
@@ -56,6 +57,8 @@ JSON = BodyRule(bytes_max=DOCUMENT_BYTES_MAX + 65_536)
 OPERATOR = "operator"
 
 KeyName = Annotated[str, Field(pattern="^" + KEY.pattern.removesuffix(r"\Z") + "$")]
+Why = Annotated[str | None, Query(max_length=500, pattern=r"^[^\x00]*$")]
+"""The reason of an action, for the audit that operators read."""
 
 
 class Prompt(BaseModel):
@@ -127,8 +130,9 @@ def api(
 
 def _definitions(app: FastAPI, flows: Flows, threads: Threads) -> None:
     @app.put("/v1/prompts/{prompt_id}", summary="Store a new version of a prompt")
-    async def put_prompt(prompt_id: KeyName, prompt: Prompt) -> Response:
-        made = await threads.read(flows.put_prompt, prompt_id, prompt.template)
+    async def put_prompt(request: Request, prompt_id: KeyName, prompt: Prompt, reason: Why = None) -> Response:
+        actor = actor_of(request.scope)
+        made = await threads.read(flows.put_prompt, prompt_id, prompt.template, actor=actor, reason=reason)
         document = {"promptId": prompt_id, "version": made.version}
         return _json(document, status=201 if made.created else 200)
 
@@ -140,8 +144,9 @@ def _definitions(app: FastAPI, flows: Flows, threads: Threads) -> None:
         return _json({"promptId": prompt_id, "version": found.version, "template": found.content})
 
     @app.put("/v1/schemas/{schema_id}", summary="Store a new version of a schema")
-    async def put_schema(schema_id: KeyName, schema: Schema) -> Response:
-        made = await threads.read(flows.put_schema, schema_id, schema.jsonSchema)
+    async def put_schema(request: Request, schema_id: KeyName, schema: Schema, reason: Why = None) -> Response:
+        actor = actor_of(request.scope)
+        made = await threads.read(flows.put_schema, schema_id, schema.jsonSchema, actor=actor, reason=reason)
         return _json({"schemaId": schema_id, "version": made.version}, status=201 if made.created else 200)
 
     @app.get("/v1/schemas/{schema_id}", summary="A schema", responses=documented(SCHEMA_NOT_FOUND))
@@ -181,8 +186,9 @@ def _runs(app: FastAPI, flows: Flows, threads: Threads) -> None:
         summary="Run a step again under a new identity",
         responses=documented(FLOW_RUN_NOT_FOUND, STEP_NOT_FOUND, RERUN_REFUSED, FIRESTORE_UNAVAILABLE),
     )
-    async def rerun(run_id: str, step_id: str) -> Response:
-        fresh, document = await threads.read(flows.rerun, _run(run_id), _step(run_id, step_id))
+    async def rerun(request: Request, run_id: str, step_id: str, reason: Why = None) -> Response:
+        actor, step = actor_of(request.scope), _step(run_id, step_id)
+        fresh, document = await threads.read(flows.rerun, _run(run_id), step, actor=actor, reason=reason)
         return _json({"stepId": fresh, "flowRun": document}, status=201)
 
 

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from holdfast.base import utc_text
+from holdfast.operate import Audited
 from holdfast_systems.reports.faults import FIRESTORE_UNAVAILABLE, FLOW_RUN_INVALID
 from holdfast_systems.reports.model import ABSENT, Document, Patch, RunStatus, applied, expired, time_us
 from holdfast_systems.reports.ports import Definition, Page, Snapshot
@@ -67,7 +68,7 @@ class FirestoreRuns:
         found = asked(lambda: self._reference(run_id).get(retry=None, timeout=TIMEOUT_S))
         return _snapshot(found) if found.exists else None
 
-    def patch(self, snapshot: Snapshot, patch: Patch) -> Snapshot | None:
+    def patch(self, snapshot: Snapshot, patch: Patch, *, audited: Audited | None = None) -> Snapshot | None:  # noqa: ARG002 - Flows writes the row around a change in Firestore
         """Change these fields, if the document is still the one that was read; None when it is not."""
         from google.api_core.exceptions import Aborted, FailedPrecondition, NotFound
         from google.cloud.firestore import DELETE_FIELD
@@ -127,7 +128,7 @@ class FirestoreDefinitions:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    def put_prompt(self, prompt_id: str, template: str) -> Definition:
+    def put_prompt(self, prompt_id: str, template: str, *, audited: Audited | None = None) -> Definition:  # noqa: ARG002 - as above
         """Make this the newest version; the same content as the newest is that version."""
         return self._put(PROMPTS, prompt_id, "template", template)
 
@@ -135,7 +136,7 @@ class FirestoreDefinitions:
         """A version of a prompt, the newest without one; None when there is none."""
         return self._get(PROMPTS, prompt_id, "template", version)
 
-    def put_schema(self, schema_id: str, schema: Mapping[str, Any]) -> Definition:
+    def put_schema(self, schema_id: str, schema: Mapping[str, Any], *, audited: Audited | None = None) -> Definition:  # noqa: ARG002 - as above
         """Make this the newest version; the same content as the newest is that version."""
         return self._put(SCHEMAS, schema_id, "jsonSchema", dict(schema))
 

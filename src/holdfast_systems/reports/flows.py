@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from holdfast.base import digest, now_us, prefixed_id, utc_text, world
 from holdfast.catalog import Failure
+from holdfast.operate import Action, Actor, Audited, new_action
+from holdfast.store import Store
 from holdfast_systems.reports.artifacts import RunArtifacts
 from holdfast_systems.reports.documents import OURS, STEPS_MAX, check_submitted
 from holdfast_systems.reports.faults import (
@@ -31,6 +33,8 @@ from holdfast_systems.reports.model import (
 from holdfast_systems.reports.ports import Definition, Definitions, FlowRuns, Page, Snapshot
 from holdfast_systems.reports.views import begun, first_shown, shown
 
+T = TypeVar("T")
+
 KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 RERUN_TRIES = 5
 RERUN_WAIT_S = 0.05
@@ -48,7 +52,16 @@ class Submitted(NamedTuple):
 class Flows:
     """The runs and definitions of one installation."""
 
-    def __init__(self, runs: FlowRuns, definitions: Definitions, artifacts: RunArtifacts) -> None:
+    def __init__(
+        self, runs: FlowRuns, definitions: Definitions, artifacts: RunArtifacts, *, store: Store, embedded: bool = True
+    ) -> None:
+        """
+        Args:
+            store: where the audit of what operators do is kept.
+            embedded: whether runs and definitions are in that store too.
+        """
+        self._store = store
+        self._embedded = embedded
         self.runs = runs
         self.definitions = definitions
         self.artifacts = artifacts
@@ -82,12 +95,16 @@ class Flows:
         """Summaries of runs, newest first."""
         return self.runs.page(count=max(1, min(count, PAGE_MAX)), after=after)
 
-    def rerun(self, run_id: str, step_id: str) -> tuple[str, Document]:
+    def rerun(self, run_id: str, step_id: str, *, actor: Actor, reason: str | None = None) -> tuple[str, Document]:
         """Run a step again under a new identity; the old step is left as it is.
 
         Raises:
             Failure: FLOW_RUN_NOT_FOUND, STEP_NOT_FOUND; RERUN_REFUSED while the step has not ended.
         """
+        action = new_action(actor, "rerun", f"step:{run_id}/{step_id}", reason)
+        return self._audited(action, lambda audited: self._rerun(run_id, step_id, audited))
+
+    def _rerun(self, run_id: str, step_id: str, audited: Audited | None) -> tuple[str, Document]:
         for _ in range(RERUN_TRIES):
             snapshot = self._found(run_id)
             step = self._step(snapshot, step_id)
@@ -96,7 +113,7 @@ class Flows:
             if len(each_step(snapshot.document)) >= STEPS_MAX:
                 raise RERUN_REFUSED(step_id=step_id, reason=f"the run has {STEPS_MAX} steps already")
             fresh, patch = rerun_patch(snapshot.document, step_id, at_us=snapshot.read_us)
-            written = self.runs.patch(snapshot, patch)
+            written = self.runs.patch(snapshot, patch, audited=audited)
             if written is not None:
                 return fresh, shown(written.document)
             world().sleep(RERUN_WAIT_S * (0.5 + world().dice()))
@@ -129,13 +146,29 @@ class Flows:
         except Failure:
             return []
 
-    def put_prompt(self, prompt_id: str, template: str) -> Definition:
+    def put_prompt(self, prompt_id: str, template: str, *, actor: Actor, reason: str | None = None) -> Definition:
         """Make this the newest version of a prompt."""
-        return self.definitions.put_prompt(prompt_id, template)
+        action = new_action(actor, "put", f"prompt:{prompt_id}", reason)
+        return self._audited(action, lambda audited: self.definitions.put_prompt(prompt_id, template, audited=audited))
 
-    def put_schema(self, schema_id: str, schema: Mapping[str, Any]) -> Definition:
+    def put_schema(
+        self, schema_id: str, schema: Mapping[str, Any], *, actor: Actor, reason: str | None = None
+    ) -> Definition:
         """Make this the newest version of a schema."""
-        return self.definitions.put_schema(schema_id, schema)
+        action = new_action(actor, "put", f"schema:{schema_id}", reason)
+        return self._audited(action, lambda audited: self.definitions.put_schema(schema_id, schema, audited=audited))
+
+    def _audited(self, action: Action, change: Callable[[Audited | None], T]) -> T:
+        """Make a change with its audit row: in its transaction, or around it where that is another database."""
+        audited = Audited(self._store, action)
+        if not self._embedded:
+            with audited.around():
+                return change(None)
+        try:
+            return change(audited)
+        except Failure as failure:
+            audited.refused(failure)
+            raise
 
     def _document(self, given: Document, run_id: str, sha256: str) -> Document:
         steps = {step_id: self._pinned(step) for step_id, step in given["steps"].items()}

@@ -54,7 +54,7 @@ def build(ground: Ground) -> System:
     work = Work(artifacts, definitions, model, links, settings)
     reaper = Reaper(runs, work, links, settings)
     invocations = Invocations(runs, work, reaper, links, settings)
-    flows = Flows(runs, definitions, artifacts)
+    flows = Flows(runs, definitions, artifacts, store=ground.store, embedded=not settings.firestore)
     threads = Threads()
     session = Session(ground.store, ground.token)
 

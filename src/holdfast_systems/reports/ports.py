@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from holdfast.operate import Audited
 from holdfast_systems.reports.model import Document, Patch
 
 
@@ -37,8 +38,13 @@ class FlowRuns(Protocol):
     def get(self, run_id: str) -> Snapshot | None:
         """The run, or None."""
 
-    def patch(self, snapshot: Snapshot, patch: Patch) -> Snapshot | None:
-        """Change these fields, if the document is still the one that was read; None when it is not."""
+    def patch(self, snapshot: Snapshot, patch: Patch, *, audited: Audited | None = None) -> Snapshot | None:
+        """Change these fields, if the document is still the one that was read; None when it is not.
+
+        Args:
+            audited: the operator's action that this is; where the runs and the audit are in one database, its row is
+                written in the transaction of the change. Elsewhere `Flows` writes it around the change.
+        """
 
     def page(self, *, count: int, after: str | None = None) -> Page:
         """Summaries of runs, newest first."""
@@ -62,13 +68,13 @@ class Definition(NamedTuple):
 class Definitions(Protocol):
     """Prompts and schemas by id and version. Every method raises FIRESTORE_UNAVAILABLE."""
 
-    def put_prompt(self, prompt_id: str, template: str) -> Definition:
+    def put_prompt(self, prompt_id: str, template: str, *, audited: Audited | None = None) -> Definition:
         """Make this the newest version; the same content as the newest is that version."""
 
     def prompt(self, prompt_id: str, version: int | None = None) -> Definition | None:
         """A version of a prompt, the newest without one; None when there is none."""
 
-    def put_schema(self, schema_id: str, schema: Mapping[str, Any]) -> Definition:
+    def put_schema(self, schema_id: str, schema: Mapping[str, Any], *, audited: Audited | None = None) -> Definition:
         """Make this the newest version; the same content as the newest is that version."""
 
     def schema(self, schema_id: str, version: int | None = None) -> Definition | None:

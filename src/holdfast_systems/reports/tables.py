@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from holdfast.base import Json, decode, encode
 from holdfast.catalog import Failure
+from holdfast.operate import Audited
 from holdfast.store import Store, Tx
 from holdfast.worker import Jobs
 from holdfast_systems.reports.faults import FIRESTORE_UNAVAILABLE
@@ -72,13 +73,15 @@ class SqlRuns:
         found = self._asked(lambda: self._store.look("reports.get", run_id=run_id))
         return Snapshot(run_id, _document(found[0][0]), found[0][1], found[0][2]) if found else None
 
-    def patch(self, snapshot: Snapshot, patch: Patch) -> Snapshot | None:
+    def patch(self, snapshot: Snapshot, patch: Patch, *, audited: Audited | None = None) -> Snapshot | None:
         """Change these fields, if the document is still the one that was read; None when it is not."""
         document = applied(snapshot.document, patch)
 
         def phase(tx: Tx) -> Snapshot | None:
             columns = self._columns(document)
             found = tx.row("reports.patch", run_id=snapshot.run_id, update_us=snapshot.update_time, **columns)
+            if found is not None and audited is not None:
+                audited.within(tx)
             return self._written(tx, snapshot.run_id, document, found)
 
         try:
@@ -141,24 +144,30 @@ class SqlDefinitions:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def put_prompt(self, prompt_id: str, template: str) -> Definition:
+    def put_prompt(self, prompt_id: str, template: str, *, audited: Audited | None = None) -> Definition:
         """Make this the newest version; the same content as the newest is that version."""
-        return self._put("prompt", prompt_id, template)
+        return self._put("prompt", prompt_id, template, audited)
 
     def prompt(self, prompt_id: str, version: int | None = None) -> Definition | None:
         """A version of a prompt, the newest without one; None when there is none."""
         return self._get("prompt", prompt_id, version)
 
-    def put_schema(self, schema_id: str, schema: Mapping[str, Any]) -> Definition:
+    def put_schema(self, schema_id: str, schema: Mapping[str, Any], *, audited: Audited | None = None) -> Definition:
         """Make this the newest version; the same content as the newest is that version."""
-        return self._put("schema", schema_id, dict(schema))
+        return self._put("schema", schema_id, dict(schema), audited)
 
     def schema(self, schema_id: str, version: int | None = None) -> Definition | None:
         """A version of a schema, the newest without one; None when there is none."""
         return self._get("schema", schema_id, version)
 
-    def _put(self, kind: str, key: str, content: Json) -> Definition:
+    def _put(self, kind: str, key: str, content: Json, audited: Audited | None) -> Definition:
         def phase(tx: Tx) -> Definition:
+            made = newest_or_next(tx)
+            if audited is not None:
+                audited.within(tx, changed=made.created)
+            return made
+
+        def newest_or_next(tx: Tx) -> Definition:
             # Others may take the next number at the same time.
             for _ in range(DEFINE_TRIES):
                 newest = tx.row("reports.definition", kind=kind, id=key, version=None)

@@ -350,3 +350,19 @@ def test_each_half_runs_alone(store: Store, tmp_path: Path, part: str) -> None:
         assert list(live.system.parts) == [part]
         assert (live.system.handlers is not None) == (part == "platform")
         assert live.ask("GET", f"/{part}/openapi.json").status_code == 200
+
+
+def test_changes_of_endpoints_are_in_the_audit_with_their_reason(store: Store, tmp_path: Path) -> None:
+    with called(store, tmp_path) as live:
+        made = live.ask("POST", "/platform/v1/endpoints?reason=new", json={"url": "http://127.0.0.1:9/hook"}).json()
+        path = f"/platform/v1/endpoints/{made['endpoint_id']}"
+        live.ask("PATCH", f"{path}?reason=less", json={"event_types": ["credential.created"]})
+        live.ask("DELETE", f"{path}?reason=gone")
+        live.ask("POST", f"{path}/enable?reason=back")
+        live.ask("POST", f"{path}/rotate-secret?reason=leaked")
+        live.ask("DELETE", path)
+    rows = [row for row in store.atomic(entries, write=False) if row.subject == f"endpoint:{made['endpoint_id']}"]
+    assert [(row.verb, row.reason) for row in rows][::-1] == [
+        ("add", "new"), ("update", "less"), ("disable", "gone"), ("enable", "back"), ("rotate_secret", "leaked"),
+        ("disable", "removed by an operator"),
+    ]  # fmt: skip

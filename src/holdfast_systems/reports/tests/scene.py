@@ -85,7 +85,7 @@ class Scene:
         self.artifacts: Any = RunArtifacts.open(artifacts or str(folder / "artifacts"), self.links)
         self.definitions.put_prompt("daily", TEMPLATE)
         self.definitions.put_schema(SCHEMA_ID, SCHEMA)
-        self.flows = Flows(self.runs, self.definitions, self.artifacts)
+        self.flows = Flows(self.runs, self.definitions, self.artifacts, store=store)
         self.work = Work(self.artifacts, self.definitions, self.model, self.links, self.settings)
         self.reaper = Reaper(self.runs, self.work, self.links, self.settings)
         self.invocations = Invocations(self.runs, self.work, self.reaper, self.links, self.settings)

@@ -9,6 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from holdfast.catalog.core import DATABASE_ERROR
+from holdfast.operate.audit_log import entries
+
 from .system import CSV, SCHEMA, SCHEMA_ID, TEMPLATE, Running, run_body
 
 Site = Callable[..., Running]
@@ -210,6 +213,38 @@ def test_a_rerun_is_a_new_step_and_the_old_one_is_untouched(here: Running) -> No
         ("/v1/flow-runs/run_9/steps/report/rerun", "FLOW_RUN_NOT_FOUND"),
     ):
         assert here.http.post(path).json()["error"]["code"] == code
+
+
+def test_what_operators_do_is_in_the_audit(site: Site) -> None:
+    here = site()
+    here.define()
+    here.http.put(f"/v1/schemas/{SCHEMA_ID}", json={"jsonSchema": SCHEMA})
+    here.standin.switch("wrong")
+    here.done(run_body("run_1"))
+    here.http.post("/v1/flow-runs/run_1/steps/report/rerun?reason=the+model+is+back")
+    here.http.post("/v1/flow-runs/run_1/steps/report_r2/rerun")
+    found = list(here.store.atomic(entries, write=False))[::-1]
+    assert [(row.verb, row.subject, row.reason, row.result) for row in found] == [
+        ("put", "prompt:daily", None, "done"),
+        ("put", f"schema:{SCHEMA_ID}", None, "done"),
+        ("put", f"schema:{SCHEMA_ID}", None, "NOTHING_CHANGED"),
+        ("rerun", "step:run_1/report", "the model is back", "done"),
+        ("rerun", "step:run_1/report_r2", None, "RERUN_REFUSED"),
+    ]
+    assert {(row.actor_kind, row.actor) for row in found} == {("api", "operator")}
+
+
+def test_a_rerun_whose_row_cannot_be_written_does_not_happen(here: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    here.standin.switch("wrong")
+    here.done(run_body("run_1"))
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise DATABASE_ERROR()
+
+    with monkeypatch.context() as patched:
+        patched.setattr("holdfast.operate.audit.write", broken)
+        assert here.http.post("/v1/flow-runs/run_1/steps/report/rerun").status_code == 503
+    assert "report_r2" not in here.http.get("/v1/flow-runs/run_1").json()["steps"]
 
 
 def test_a_step_after_one_that_was_run_again_uses_the_new_one(here: Running) -> None:

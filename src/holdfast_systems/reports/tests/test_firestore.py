@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.operate.audit_log import entries
 from holdfast.store import Store
 from holdfast.testing.processes import wait_until
 from holdfast_systems.reports.firestore import FirestoreDefinitions, FirestoreRuns, connect
@@ -209,3 +210,15 @@ def test_the_reaper_takes_up_steps_in_firestore(
     assert scene.reaper.sweep() == ["run_1"]
     assert scene.event().result == "SUCCEEDED"
     client.close()
+
+
+def test_what_operators_do_is_written_down_before_and_after(here: Running, firestore: FirestoreStandIn) -> None:
+    here.http.put("/v1/prompts/other", json={"template": "{ohlcv}"})
+    firestore.unavailable = 1_000
+    assert here.http.put("/v1/prompts/other", json={"template": "{charts}"}).status_code == 503
+    firestore.unavailable = 0
+    found = [row for row in here.store.atomic(entries, write=False) if row.subject == "prompt:other"][::-1]
+    assert [(row.verb, row.state, row.result, row.done) for row in found] == [
+        ("put", "done", "done", 1),
+        ("put", "refused", "FIRESTORE_UNAVAILABLE", 0),
+    ]
