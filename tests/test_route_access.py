@@ -25,6 +25,7 @@ from holdfast.console import console
 from holdfast.http.front import Front
 from holdfast.http.operator import OperatorOnly
 from holdfast.http.route_access import RouteAccess, routes_of
+from holdfast.http.sessions import COOKIE
 from holdfast.http.system import System
 from holdfast.http.wrong_tokens import WRONG_TOKENS
 from holdfast.store import Store
@@ -163,7 +164,7 @@ OPEN = ("/", "/errors/", "/errors/NOT_FOUND", "/health", "/ready", "/site.css", 
 @pytest.mark.parametrize("route", CONSOLE_PAGES)
 def test_the_console_shows_and_does_nothing_without_the_token(mounted: Mounted, route: str) -> None:
     method, path = route.split(" ")
-    for headers in ({}, WRONG, {"Cookie": "holdfast_console=a.b.c.d"}):
+    for headers in ({}, WRONG, {"Cookie": f"{COOKIE}=a.b.c.d"}):
         assert mounted.ask(method, f"{CONSOLE}{path}", headers).status_code == 401
 
 

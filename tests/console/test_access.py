@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.base import Secret
 from holdfast.console import console
-from holdfast.http.sessions import SESSION_S
+from holdfast.http.sessions import COOKIE, SESSION_S
 from holdfast.http.wrong_tokens import TRIES_MAX
 from holdfast.operate.audit_log import AuditFilter, entries
 from holdfast.store import Store
@@ -73,7 +73,7 @@ def test_the_token_in_the_form_begins_a_session(outside: Asker) -> None:
     answer = outside.post("/enter", {"token": TOKEN})
     assert (answer.status, answer.headers["location"]) == (303, f"{ROOT}/")
     parts = answer.headers["set-cookie"].split("; ")
-    assert {"HttpOnly", "SameSite=Strict", f"Path={ROOT}", f"Max-Age={SESSION_S}"} <= set(parts)
+    assert {"HttpOnly", "SameSite=Strict", "Path=/", f"Max-Age={SESSION_S}"} <= set(parts)
     assert TOKEN not in answer.headers["set-cookie"]
     outside.cookie = answer.cookie
     assert outside.get("/jobs").status == 200
@@ -145,7 +145,7 @@ CHANGES = (
     lambda cookie: cookie[:-1] + ("0" if cookie[-1] != "0" else "1"),
     lambda cookie: cookie + "0",
     lambda cookie: cookie.replace(".", "", 1),
-    lambda cookie: "holdfast_console=",
+    lambda cookie: f"{COOKIE}=",
     lambda cookie: cookie[:40],
 )
 

@@ -12,7 +12,6 @@ from threading import Lock
 from holdfast.base import Secret, world
 from holdfast.catalog.core import FORBIDDEN, UNAUTHORIZED
 from holdfast.http.asgi import Scope, header
-from holdfast.http.aside import aside
 from holdfast.http.origin import is_own, origin_of
 from holdfast.http.sessions import Session, Sessions
 from holdfast.http.this_machine import from_this_machine
@@ -21,7 +20,6 @@ from holdfast.store import Store
 
 OPERATOR = "operator"
 WHO_CHARS_MAX = 100
-COOKIE = "holdfast_console"
 LINK_BYTES = 24
 
 
@@ -41,7 +39,7 @@ class Access:
     """The door of one console. Threads may share it."""
 
     def __init__(self, store: Store, token: Secret, *, address: str, trusted_proxy_header: str | None = None) -> None:
-        self.sessions = Sessions(store, token, cookie=COOKIE)
+        self.sessions = Sessions(store, token)
         self.secure = address.startswith("https:")
         self._origin = origin_of(address)
         self._token = token
@@ -61,11 +59,9 @@ class Access:
         Raises:
             Failure: RATE_LIMIT_EXCEEDED for a wrong token after too many; or the database's own.
         """
-        # Only what we have signed is worth a question to the database.
-        if self.sessions.signed(scope) is not None:
-            session = await aside(lambda: self.sessions.read(scope))
-            if session is not None:
-                return Visitor(who=session.who, session=session, csrf=self.sessions.csrf(session.id))
+        session = await self.sessions.found(scope)
+        if session is not None:
+            return Visitor(who=session.who, session=session, csrf=self.sessions.csrf(session.id))
         if let_in(scope, self._token):
             return Visitor(who=OPERATOR, bearer=True)
         who = header(scope, self._header).strip()[:WHO_CHARS_MAX] if self._header else ""

@@ -117,14 +117,14 @@ class App:
         return _see(address)
 
     def _entered(self, visit: Visit, cookie: str) -> Reply:
-        header_ = self.access.sessions.set_cookie(cookie, path=visit.root, secure=self.access.secure)
+        header_ = self.access.sessions.set_cookie(cookie, secure=self.access.secure)
         return _see(visit.to(""), **{"set-cookie": header_})
 
     async def _left(self, visit: Visit, visitor: Visitor) -> Reply:
         session = visitor.session
         if session is not None:
             await aside(lambda: self.access.sessions.end(session))
-        gone = self.access.sessions.set_cookie("", path=visit.root, secure=self.access.secure)
+        gone = self.access.sessions.set_cookie("", secure=self.access.secure)
         return _see(visit.to(""), **{"set-cookie": gone})
 
     def _refused(self, failure: Failure, scope: Scope, visit: Visit) -> Reply:

@@ -54,6 +54,12 @@ def header(scope: Scope, name: str) -> str:
     return ", ".join(value.decode("latin-1") for key, value in scope["headers"] if key == wanted)
 
 
+def below(scope: Scope) -> str:
+    """The path below the place where the application stands."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", "")) or "/"
+
+
 def prefers_html(accept: str) -> bool:
     """Whether the Accept header names HTML and ranks it no lower than JSON; whoever does not say gets JSON."""
     weights = dict(_weight(part) for part in accept.split(","))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from html import escape
 
-_VOID = frozenset({"link", "meta"})
+_VOID = frozenset({"input", "link", "meta"})
 
 
 class Markup(str):

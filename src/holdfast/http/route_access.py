@@ -55,13 +55,14 @@ def public(route: str, why: str, *, part: str = "") -> RouteAccess:
 
 
 def routes_of(application: Any) -> set[str]:
-    """The routes of every Starlette or FastAPI application inside, as `GET /path`; what is written by hand has none."""
-    return {
-        f"{method} {path}"
-        for found in _applications(application, set(), 0)
-        for path, methods in _paths(found.routes, "")
-        for method in sorted(methods - IMPLIED)
-    }
+    """The routes of every Starlette or FastAPI application inside, as `GET /path`, and those of pages of our own."""
+    return {route for found in _applications(application, set(), 0) for route in _routes(found)}
+
+
+def _routes(found: Any) -> Iterator[str]:
+    yield from getattr(found, "page_routes", ())
+    for path, methods in _paths(getattr(found, "routes", ()), ""):
+        yield from (f"{method} {path}" for method in sorted(methods - IMPLIED))
 
 
 def _applications(place: Any, seen: set[int], depth: int) -> Iterator[Any]:
@@ -72,6 +73,8 @@ def _applications(place: Any, seen: set[int], depth: int) -> Iterator[Any]:
     if hasattr(place, "routes") and hasattr(place, "router"):
         yield place
         return
+    if hasattr(place, "page_routes"):  # written by hand, with other applications inside
+        yield place
     for inner in _inside(place):
         if callable(inner):
             yield from _applications(inner, seen, depth + 1)

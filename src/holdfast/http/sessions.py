@@ -1,5 +1,8 @@
 """Sessions of operators: a signed cookie that says who somebody is and until when.
 
+One session is for the console and for the pages of all systems of one token: whoever has signed in to one of them need
+not sign in to the next, and signs out of all.
+
 Always true: nobody without the operator's token can make one, and a new token ends all of them. Signing out ends the
 session in the store, for every process and for good: a cookie that was copied before is worth nothing.
 """
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast.store import Store, Tx
 
 OPERATOR = "operator"
+COOKIE = "holdfast_session"
 SESSION_S = 12 * 3_600
 CHANCE_BYTES = 16
 
@@ -35,16 +39,11 @@ class Session:
 class Sessions:
     """Makes and reads the cookies of one operator's token. Threads may share it."""
 
-    def __init__(self, store: Store, token: Secret, *, cookie: str) -> None:
-        """
-        Args:
-            cookie: the name of the cookie; sessions of one name are none of another.
-        """
+    def __init__(self, store: Store, token: Secret) -> None:
         self._store = store
         self._token = token
-        self.cookie = cookie
         # A key of its own: what is signed here can never be taken for anything else signed with the token.
-        self._key = hmac.digest(token.reveal().encode(), f"holdfast session:{cookie}".encode(), "sha256")
+        self._key = hmac.digest(token.reveal().encode(), b"holdfast session", "sha256")
 
     def begin(self, who: str) -> str:
         """The value of a new cookie."""
@@ -60,14 +59,22 @@ class Sessions:
         """
         return self.begin(OPERATOR) if matches(scope, self._token, given) else None
 
+    async def found(self, scope: Scope) -> Session | None:
+        """The session of a request; None when it has none of ours, or one that is over or was ended.
+
+        Raises:
+            Failure: the database's own.
+        """
+        # Only what we have signed is worth a question to the database.
+        return None if self.signed(scope) is None else await aside(lambda: self.read(scope))
+
     async def holds(self, scope: Scope) -> bool:
         """Whether the request has a session of ours that is neither over nor ended.
 
         Raises:
             Failure: the database's own.
         """
-        # Only what we have signed is worth a question to the database.
-        return self.signed(scope) is not None and await aside(lambda: self.read(scope)) is not None
+        return await self.found(scope) is not None
 
     async def leave(self, scope: Scope) -> None:
         """End the session of the request, if it has one.
@@ -117,20 +124,16 @@ class Sessions:
         """What a form of this session has to bring along."""
         return self._sign("csrf", session_id)
 
-    def set_cookie_here(self, value: str, scope: Scope) -> str:
-        """The same for the place where the request came."""
-        return self.set_cookie(value, path=scope.get("root_path", ""), secure=scope.get("scheme") == "https")
-
-    def set_cookie(self, value: str, *, path: str, secure: bool) -> str:
-        """The Set-Cookie header; an empty value takes the cookie away."""
+    def set_cookie(self, value: str, *, secure: bool) -> str:
+        """The Set-Cookie header, for everything at this host; an empty value takes the cookie away."""
         seconds = SESSION_S if value else 0
-        guarded = f"{self.cookie}={value}; Path={path or '/'}; Max-Age={seconds}; HttpOnly; SameSite=Strict"
+        guarded = f"{COOKIE}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict"
         return f"{guarded}; Secure" if secure else guarded
 
     def _value(self, cookies: str) -> str:
         for part in cookies.split(";"):
             name, _, value = part.strip().partition("=")
-            if name == self.cookie:
+            if name == COOKIE:
                 return value
         return ""
 

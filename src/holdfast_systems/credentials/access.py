@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.http.route_access import RouteAccess
+from holdfast.http.route_access import RouteAccess, public
+from holdfast.http.sign_in import sign_in_access
 
 PLATFORM = (
     "GET /openapi.json",
@@ -28,9 +29,13 @@ ENGINE = (
     "GET /v1/platforms/{platform}/contributions/{contribution_id}",
     "GET /v1/platforms/{platform}/events/{event_id}",
 )
+ENGINE_PAGES = ("GET /", "GET /people/{platform}/{user_id}")
 ROUTES = (
     *(RouteAccess(route, part="platform") for route in PLATFORM),
     *(RouteAccess(route, part="engine") for route in ENGINE),
+    *(RouteAccess(route, part="engine") for route in ENGINE_PAGES),
+    public("GET /style.css", "part of the pages", part="engine"),
+    *sign_in_access(part="engine"),
     # A platform that is not there is told before a signature that is wrong.
     RouteAccess("POST /v1/platforms/{platform}/webhook", nobody=404, wrong_token=404, part="engine"),
 )

@@ -16,9 +16,11 @@ from holdfast.base import Secret
 from holdfast.catalog import Dialect, Fault
 from holdfast.guard import Answer
 from holdfast.http import BodyRule, ClientGone, Edge
-from holdfast.http.asgi import Application, Receive, Scope, Send
+from holdfast.http.asgi import Application, Receive, Scope, Send, below
 from holdfast.http.client_address import address_of
 from holdfast.http.operator import OperatorAccess
+from holdfast.http.sessions import Sessions
+from holdfast.http.sign_in import SignIn
 from holdfast.store import Tx
 from holdfast_systems.credentials import tables
 from holdfast_systems.credentials.engine import BYTES_MAX, Engine
@@ -50,13 +52,14 @@ Place = Annotated[int | None, Query(ge=0, le=tables.REPUTATION_MAX)]
 Count = Annotated[int, Query(ge=1, le=tables.PAGE_ROWS_MAX)]
 
 
-def engine_application(engine: Engine, token: Secret) -> Application:
+def engine_application(engine: Engine, token: Secret, *, address: str) -> Application:
     """The engine as an ASGI application that guards its own doors."""
     api = FastAPI(title="Credential engine", docs_url=None, redoc_url=None, redirect_slashes=False)
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="credentials-engine")
     _add_webhook(api, engine, threads)
     _add_reads(api, engine)
-    pages = EnginePages(engine, token)
+    sessions = Sessions(engine.store, token)
+    pages = EnginePages(engine, sessions, token)
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
         asked = scope["type"] == "http" and is_page(below(scope))
@@ -71,13 +74,8 @@ def engine_application(engine: Engine, token: Secret) -> Application:
         body=lambda scope: SMALL if is_page(below(scope)) else RAW,
         on_failure=tell_refusal,
     )
-    return refusals_told(edge, lambda scope: _sender(scope, engine))
-
-
-def below(scope: Scope) -> str:
-    """The path below the place where the application stands."""
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", "")) or "/"
+    told = refusals_told(edge, lambda scope: _sender(scope, engine))
+    return SignIn(told, sessions, title="Credential engine", address=address, catalog=CREDENTIALS, dialect=Dialect.FLAT)
 
 
 def webhook_of(scope: Scope) -> str | None:

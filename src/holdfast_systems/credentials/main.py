@@ -43,7 +43,8 @@ def build(ground: Ground) -> System:
         if "engine" not in settings.parts:
             says.append(f"Events go to: {half.engine_url}")
     if "engine" in settings.parts:
-        parts["engine"] = engine_application(Engine(ground.store, settings, secrets), ground.token)
+        engine = Engine(ground.store, settings, secrets)
+        parts["engine"] = engine_application(engine, ground.token, address=ground.address)
         says.append(f"Credentials page: {ground.address}/engine/")
     if made:
         says.append(f"Webhook secret of {PLATFORM} ({SECRET_VARIABLE} sets another): {secrets[PLATFORM][0].reveal()}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.http.route_access import RouteAccess, public
+from holdfast.http.sign_in import sign_in_access
 
 OPERATORS = (
     "GET /accounts",
@@ -53,8 +54,7 @@ ROUTES = (
     public("GET /", "the page itself; what it shows comes from the API"),
     public("GET /page.js", "part of the page"),
     public("GET /page.css", "part of the page"),
-    public("DELETE /session", "signing out of nothing changes nothing"),
-    RouteAccess("POST /session"),
+    *sign_in_access(),
     public("GET /openapi.json", "describes the API, and nothing of any account"),
     # A key of an account is not the operator's token, whatever its scopes.
     *(

@@ -8,6 +8,7 @@ from holdfast.artifact import Artifacts
 from holdfast.catalog import Dialect
 from holdfast.guard import Keys
 from holdfast.http import link_check
+from holdfast.http.sign_in import SignIn
 from holdfast.http.system import Ground, System
 from holdfast.store.shared_secret import shared_secret
 from holdfast.worker import Handlers, Jobs, QueueSettings
@@ -100,6 +101,8 @@ def build(ground: Ground) -> System:
 
     page = page_routes(doors.session, root=urlsplit(ground.address).path.rstrip("/"))
 
+    inner = application(service, doors, catalog, routes=routes, admin=admin, page=page)
+
     def stop() -> None:
         workers.close()
         outside.close()
@@ -109,7 +112,7 @@ def build(ground: Ground) -> System:
         name=NAME,
         title="Companies, people and slots",
         catalogs=[RECORDS],
-        parts={"": application(service, doors, catalog, routes=routes, admin=admin, page=page)},
+        parts={"": SignIn(inner, doors.session, title="Records", address=ground.address)},
         handlers=handlers,
         rules=load_rules(),
         standins=standins() if ground.standins else {},

@@ -1,4 +1,4 @@
-"""The operator's page: its files, and signing in and out. What it shows comes from the API."""
+"""The operator's page: its files. What it shows comes from the API, which asks for a session."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 
-from holdfast.guard import Answer
-from holdfast.http.arrival import REQUEST_ID_KEY
-from holdfast_systems.records.callers import no_key
-from holdfast_systems.records.fields import problem, readable, refused
-from holdfast_systems.records.service import body_of, told
+from holdfast.http.sign_in import ask_to_sign_in
 from holdfast_systems.records.session import Session
 
 PAGE_HEADERS = {
@@ -21,8 +17,10 @@ PAGE_HEADERS = {
         "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cache-control": "no-cache",
+    # Not `no-referrer`: a form would then name no origin, and could not be told from another site's.
+    "referrer-policy": "same-origin",
+    # Whether the page is shown depends on the session: a copy in the browser would outlive it.
+    "cache-control": "no-store",
 }
 ASSETS = {"page.js": "text/javascript; charset=utf-8", "page.css": "text/css; charset=utf-8"}
 
@@ -36,8 +34,10 @@ def page_routes(session: Session, *, root: str) -> APIRouter:
 
     @routes.get("/")
     async def show_page(request: Request) -> Response:
-        shown = page.replace("{signed_in}", "yes" if await session.holds(request.scope) else "no")
-        return Response(shown, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
+        asked = None if await session.holds(request.scope) else ask_to_sign_in(request.scope)
+        if asked is not None:
+            return Response(status_code=asked.status, headers=dict(asked.headers))
+        return Response(page, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
 
     async def asset(request: Request) -> Response:
         name = request.url.path.rpartition("/")[2]
@@ -45,24 +45,5 @@ def page_routes(session: Session, *, root: str) -> APIRouter:
 
     for name in ASSETS:
         routes.add_api_route(f"/{name}", asset)
-
-    @routes.post("/session")
-    async def sign_in(request: Request) -> Response:
-        document = await body_of(request)
-        if not isinstance(document, dict):
-            raise refused([problem("token", None, "required", "The token is required")])
-        cookie = session.enter(request.scope, readable(document, "token"))
-        if cookie is None:
-            raise no_key()
-        reply = told(Answer.of_json({"status": "signed_in", "request_id": request.scope[REQUEST_ID_KEY]}))
-        reply.headers["set-cookie"] = session.set_cookie_here(cookie, request.scope)
-        return reply
-
-    @routes.delete("/session")
-    async def sign_out(request: Request) -> Response:
-        await session.leave(request.scope)
-        reply = told(Answer.of_json({"status": "signed_out", "request_id": request.scope[REQUEST_ID_KEY]}))
-        reply.headers["set-cookie"] = session.set_cookie_here("", request.scope)
-        return reply
 
     return routes

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.http.route_access import RouteAccess
+from holdfast.http.route_access import RouteAccess, public
+from holdfast.http.sign_in import sign_in_access
 
 OPERATORS = (
     "GET /v1/openapi.json",
@@ -18,4 +19,10 @@ OPERATORS = (
     "GET /v1/flow-runs/{run_id}/steps/{step_id}/report.html",
     "POST /v1/events",
 )
-ROUTES = tuple(RouteAccess(route) for route in OPERATORS)
+ASSETS = ("GET /page.js", "GET /graph.js", "GET /page.css", "GET /sample.json")
+ROUTES = (
+    *(RouteAccess(route) for route in OPERATORS),
+    *sign_in_access(),
+    public("GET /", "the page itself; what it shows comes from the API"),
+    *(public(route, "part of the page") for route in ASSETS),
+)

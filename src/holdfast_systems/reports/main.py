@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit, urlunsplit
 
 from holdfast.base import Secret
+from holdfast.http.sign_in import SignIn
 from holdfast.http.system import Ground, System
 from holdfast.policy import Backoff, Retry, Spread
 from holdfast.worker import Handlers, Jobs, QueueSettings
@@ -58,6 +59,8 @@ def build(ground: Ground) -> System:
     threads = Threads()
     session = Session(ground.store, ground.token)
 
+    pages = Pages(api(flows, invocations, ground, threads, signed_in=session.admits), session)
+
     def stop() -> None:
         threads.close()
         model.close()
@@ -68,7 +71,7 @@ def build(ground: Ground) -> System:
         name="reports",
         title="Reports by a language model",
         catalogs=[REPORTS],
-        parts={"": Pages(api(flows, invocations, ground, threads, signed_in=session.admits), session)},
+        parts={"": SignIn(pages, session, title="Reports", address=ground.address, catalog=REPORTS)},
         handlers=_handlers(settings, Steps(invocations, reaper)),
         standins={STANDIN: GeminiStandIn()} if ground.standins else {},
         says=[f"{ground.address}/  submit a run and watch it", *_missing(settings, own=own)],

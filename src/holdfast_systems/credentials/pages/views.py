@@ -28,8 +28,6 @@ _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' "
     "rx='4' fill='%230f766e'/%3E%3Cpath d='M4 8l3 3 5-6' stroke='white' stroke-width='2' fill='none'/%3E%3C/svg%3E"
 )
-# `input` has no end, which the core's small writer does not know.
-_TOKEN = Markup('<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>')
 
 
 def health_of(endpoint_ids: Sequence[str]) -> str:
@@ -39,22 +37,6 @@ def health_of(endpoint_ids: Sequence[str]) -> str:
     """
     chosen = endpoint_ids[0] if len(endpoint_ids) == 1 else ""
     return f"{CONSOLE}?{urlencode({'scope': f'endpoint:{chosen}'})}"
-
-
-def sign_in(root: str, *, wrong: bool = False) -> str:
-    """Asks for the token."""
-    told = [element("p", "That is not the token.", class_="wrong", role="alert")] if wrong else []
-    form = element(
-        "form",
-        element("label", "Operator’s token", for_="token"),
-        _TOKEN,
-        element("button", "Sign in", type="submit"),
-        method="post",
-        action=f"{root}sign-in",
-        class_="sign-in",
-    )
-    lead = element("p", "It was printed when Holdfast was started.", class_="lead")
-    return _page("Sign in", root, element("h1", "Sign in"), lead, *told, form)
 
 
 def overview(

@@ -14,9 +14,9 @@ import pytest
 from holdfast.base import Secret
 from holdfast.console import console
 from holdfast.http.front import Front, Mount
+from holdfast.http.sessions import COOKIE
 from holdfast.store import Store
 from holdfast_systems.credentials.faults import CREDENTIALS
-from holdfast_systems.credentials.pages.app import COOKIE
 
 from .live import OPERATOR, PATIENCE_S, TOKEN, Live, Straight, about, called, created, evidence, running, vouch
 
@@ -42,46 +42,35 @@ def fill(live: Live) -> None:
     live.send(evidence("evt_early", "contrib_not_there_yet"))
 
 
-def test_without_signing_in_only_the_form_is_shown(live: Live) -> None:
+HTML = {"accept": "text/html"}
+PERSON = "/engine/people/gotong_royong/user123"
+
+
+def test_without_signing_in_nothing_is_shown_but_the_way_to_the_form(live: Live) -> None:
     live.send(created("evt_1"))
-    front = live.http.get("/engine/")
-    assert front.status_code == 200
-    assert "Operator’s token" in front.text
-    assert "user123" not in front.text
-    person = live.http.get("/engine/people/gotong_royong/user123")
-    assert (person.status_code, "user123" in person.text) == (401, False)
+    for path, way in (("/engine/", "./sign-in"), (PERSON, "../../sign-in?next=/people/gotong_royong/user123")):
+        asked = live.http.get(path, headers=HTML)
+        assert (asked.status_code, asked.headers["location"], asked.text) == (303, way, "")
+        program = live.http.get(path)
+        assert (program.status_code, program.json()["error"]) == (401, "You are not signed in.")
+    form = live.http.get("/engine/sign-in", headers=HTML)
+    assert (form.status_code, "Operator’s token" in form.text, "user123" in form.text) == (200, True, False)
 
 
-def test_a_wrong_token_does_not_sign_in_and_a_forged_cookie_is_none(live: Live) -> None:
-    refused = live.http.post("/engine/sign-in", data={"token": "guess"})
-    assert (refused.status_code, "set-cookie" in refused.headers) == (401, False)
-    forged = live.http.get("/engine/", headers={"cookie": f"{COOKIE}=9999999999.{'0' * 64}"})
-    assert "Operator’s token" in forged.text
+def test_the_token_itself_opens_the_pages_too(live: Live) -> None:
+    live.send(created("evt_1"))
+    assert live.ask("GET", PERSON).status_code == 200
 
 
-def test_signed_in_the_cookie_is_kept_from_scripts_and_other_sites(live: Live) -> None:
-    reply = live.http.post("/engine/sign-in", data={"token": TOKEN})
-    assert reply.status_code == 303
-    cookie = reply.headers["set-cookie"]
-    assert all(part in cookie for part in ("HttpOnly", "SameSite=Strict", "Path=/engine"))
-    page = live.http.get("/engine/", headers={"cookie": cookie.partition(";")[0]})
+def test_a_forged_cookie_is_none(live: Live) -> None:
+    forged = {"cookie": f"{COOKIE}=9999999999.{'0' * 64}"}
+    assert live.http.get("/engine/", headers=forged).status_code == 401
+
+
+def test_signed_in_no_script_runs_in_the_pages(live: Live) -> None:
+    page = live.http.get("/engine/", headers=signed_in(live))
     assert "Credentials" in page.text
     assert "script" not in page.headers["content-security-policy"]
-
-
-def test_signing_out_ends_the_session_on_the_server(live: Live) -> None:
-    cookie = signed_in(live)
-    assert "Operator’s token" not in live.http.get("/engine/", headers=cookie).text
-    assert live.http.post("/engine/sign-out", headers=cookie).status_code == 303
-    assert "Operator’s token" in live.http.get("/engine/", headers=cookie).text
-
-
-@pytest.mark.parametrize("path", ["sign-in", "sign-out"])
-def test_no_page_of_another_site_signs_anybody_in_or_out(live: Live, path: str) -> None:
-    headers = {**signed_in(live), "origin": "https://evil.example"}
-    reply = live.http.post(f"/engine/{path}", data={"token": TOKEN}, headers=headers)
-    assert (reply.status_code, reply.json()["code"]) == (403, "FORBIDDEN")
-    assert "Operator’s token" not in live.http.get("/engine/", headers=signed_in(live)).text
 
 
 def test_text_of_users_is_shown_and_never_run(live: Live) -> None:
@@ -122,16 +111,7 @@ def test_somebody_who_is_not_known_gets_a_page_that_says_so(live: Live) -> None:
 
 def test_no_form_and_no_address_breaks_the_page(live: Live) -> None:
     many = "&".join(f"f{number}=1" for number in range(50))
-    kind = {"content-type": "application/x-www-form-urlencoded"}
-    assert live.http.post("/engine/sign-in", content=many, headers=kind).status_code == 401
-    assert live.http.post("/engine/sign-in", content=b"token=%ff\xff", headers=kind).status_code == 401
     assert live.http.get(f"/engine/?{many}", headers=signed_in(live)).status_code == 200
-
-
-@pytest.mark.parametrize("path", ["sign-in", "sign-out"])
-def test_loading_again_what_a_form_led_to_leads_to_the_front_page(live: Live, path: str) -> None:
-    reply = live.http.get(f"/engine/{path}")
-    assert (reply.status_code, reply.headers["location"], "set-cookie" in reply.headers) == (303, "./", False)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: the page was NOT looked at in a browser")

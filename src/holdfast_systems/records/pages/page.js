@@ -27,7 +27,7 @@ async function ask(method, path, body, type = "application/json") {
   }
   const reply = await fetch(`${ROOT}${path}`, options);
   const said = await reply.json().catch(() => ({}));
-  if (reply.status === 401) show(false);
+  if (reply.status === 401) signIn();
   if (!reply.ok) throw new Refused(said, reply.status);
   return said;
 }
@@ -266,10 +266,9 @@ async function keys() {
 
 const TABS = { companies, slots: board, reviews, imports, verifications, keys };
 
-function show(signedIn) {
-  $("sign-in").hidden = signedIn;
-  $("app").hidden = !signedIn;
-  if (!signedIn) clearTimeout(state.timer);
+function signIn() {
+  clearTimeout(state.timer);
+  location.assign(`${ROOT}/sign-in?next=${encodeURIComponent(`/${location.search}${location.hash}`)}`);
 }
 function choose(tab) { state.tab = tab; location.hash = tab; notice(""); refresh(); }
 async function refresh() {
@@ -303,17 +302,6 @@ $("account").addEventListener("change", (event) => setAccount(event.target.value
 $("company-search").addEventListener("input", () => { clearTimeout(state.search); state.search = setTimeout(() => attempt(companies), 250); });
 $("company-more").addEventListener("click", () => attempt(() => companies(true)));
 $("board-back").addEventListener("click", () => choose("companies"));
-$("sign-out").addEventListener("click", async () => { await ask("DELETE", "/session"); state.account = ""; show(false); });
-$("sign-in-form").addEventListener("submit", async (event) => {
-  event.preventDefault();
-  try {
-    await ask("POST", "/session", { token: $("token").value });
-    $("token").value = "";
-    $("sign-in-error").textContent = "";
-    show(true);
-    attempt(accounts);
-  } catch { $("sign-in-error").textContent = "That is not the operator’s token."; }
-});
 onSubmit("company-form", async (form) => { const made = await api("POST", "/companies", values(form)); form.reset(); say(`${made.company_uid} was created.`); await companies(); });
 onSubmit("person-form", async (form) => { await api("POST", "/people", { company_uid: state.company.company_uid, ...values(form) }); form.reset(); await board(); });
 onSubmit("import-form", async (form) => {
@@ -345,5 +333,4 @@ onSubmit("maintenance-form", async (form) => {
 $("maintenance-end").addEventListener("click", () => attempt(async () => { await ask("DELETE", "/v1/admin/maintenance"); say("The API is open."); }));
 
 if (TABS[location.hash.slice(1)]) state.tab = location.hash.slice(1);
-show(document.body.dataset.signedIn === "yes");
-if (document.body.dataset.signedIn === "yes") attempt(accounts);
+attempt(accounts);

@@ -172,12 +172,12 @@ def test_a_window_that_has_not_begun_closes_nothing(live: Live) -> None:
 
 
 def test_signing_out_ends_the_session_on_the_server(live: Live) -> None:
-    entered = live.http.post("/records/session", json={"token": TOKEN})
+    entered = live.http.post("/records/sign-in", data={"token": TOKEN})
     cookie = entered.headers["set-cookie"].split(";")[0]
     asked = {"Cookie": cookie, "X-Records-Page": "1", "X-Account-Id": "acct_acme"}
     live.http.cookies.clear()
     assert live.http.get("/records/v1/companies", headers=asked).status_code == 200
-    assert live.http.delete("/records/session", headers=asked).status_code == 200
+    assert live.http.post("/records/sign-out", headers=asked).status_code == 303
     live.http.cookies.clear()
     assert live.http.get("/records/v1/companies", headers=asked).status_code == 401
 

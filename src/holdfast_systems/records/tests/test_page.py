@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from holdfast.http.sessions import COOKIE
 from holdfast.store import Store
 
 from .live import PATIENCE_S, TOKEN, Live, lines, running
@@ -70,22 +71,32 @@ def test_nobody_comes_in_without_the_token(browser: Browser, serving: Live) -> N
     opened.goto(f"{serving.url}/records/")
     opened.fill("#token", "wrong")
     opened.get_by_role("button", name="Sign in").click()
-    expect(opened.locator("#sign-in-error")).to_have_text("That is not the operator’s token.")
-    expect(opened.locator("#app")).to_be_hidden()
+    expect(opened.get_by_role("alert")).to_have_text("That is not the token.")
+    expect(opened.locator("#app")).to_have_count(0)
     context.close()
 
 
 def test_the_cookie_alone_does_not_speak_for_the_operator(page: Page, serving: Live) -> None:
-    (cookie,) = [one for one in page.context.cookies() if one["name"] == "holdfast_records"]
-    assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/records")
+    (cookie,) = [one for one in page.context.cookies() if one["name"] == COOKIE]
+    assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/")
     headers = {"Cookie": f"{cookie['name']}={cookie['value']}"}
     path = "/records/v1/admin/accounts"
     assert serving.http.get(path, headers=headers).status_code == 401
     assert serving.http.get(path, headers={**headers, "X-Records-Page": "1"}).status_code == 200
     page.get_by_role("button", name="Sign out").click()
-    expect(page.locator("#sign-in")).to_be_visible()
-    page.reload()
-    expect(page.locator("#sign-in")).to_be_visible()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    page.goto(f"{serving.url}/records/")
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_after_signing_in_again_one_is_where_one_was(page: Page) -> None:
+    page.get_by_role("tab", name="Keys and quotas").click()
+    page.context.clear_cookies()
+    page.get_by_role("tab", name="Reviews").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    page.fill("#token", TOKEN)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("tab", name="Reviews")).to_have_attribute("aria-selected", "true")
 
 
 @pytest.mark.parametrize("page", [None, PHONE], indirect=True, ids=["desktop", "phone"])

@@ -11,7 +11,7 @@ async function ask(path, options = {}) {
     ...options,
     headers: { "x-holdfast-page": "1", "content-type": "application/json", ...options.headers },
   });
-  if (reply.status === 401) location.reload();
+  if (reply.status === 401) location.assign(`sign-in?next=${encodeURIComponent(`/${location.hash}`)}`);
   const body = await reply.json();
   if (!reply.ok) throw new Error(body.error ? `${body.error.code}: ${body.error.message}` : `HTTP ${reply.status}`);
   return body;

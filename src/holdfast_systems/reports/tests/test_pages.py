@@ -9,6 +9,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from holdfast.http.sessions import COOKIE
+
 from .system import PATIENCE_S, TOKEN, Running, run_body
 
 Site = Callable[..., Running]
@@ -112,14 +114,14 @@ def test_a_session_reads_and_changes_nothing_for_another_site(solo: Site) -> Non
         entered = browser.post("/sign-in", data={"token": TOKEN})
         assert entered.status_code == 303
         cookie = entered.headers["set-cookie"]
-        assert all(part in cookie for part in ("HttpOnly", "SameSite=Strict", "Path=/reports"))
+        assert all(part in cookie for part in ("HttpOnly", "SameSite=Strict", "Path=/"))
         assert TOKEN not in cookie
         assert browser.get("/v1/flow-runs").status_code == 200
         # A form of another site would bring the cookie in an old browser, and cannot bring the header.
         assert browser.post("/v1/flow-runs", json=run_body()).status_code == 401
         assert browser.post("/v1/flow-runs", json=run_body(), headers={"x-holdfast-page": "1"}).status_code == 201
         forged = cookie.split(";")[0].split("=", 1)[1].replace(".", "0.")
-        other = httpx.get(f"{here.address}/reports/v1/flow-runs", cookies={"holdfast_reports": forged})
+        other = httpx.get(f"{here.address}/reports/v1/flow-runs", cookies={COOKIE: forged})
         assert other.status_code == 401
         assert browser.get("", follow_redirects=False).status_code in (200, 303)
         assert "default-src 'none'" in browser.get("/").headers["content-security-policy"]
