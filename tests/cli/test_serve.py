@@ -155,6 +155,13 @@ def test_the_lines_of_a_system_are_printed_and_a_given_token_is_not(running: Run
     assert TOKEN not in "\n".join(running.lines)
 
 
+def test_parts_that_are_asked_for_are_served_without_the_others(tmp_path: Path) -> None:
+    with Running(tmp_path, "beta", "--part", "two") as divided:
+        assert divided.ask("/two/")[1] == "two below /two"
+        assert divided.ask("/one/")[0].status == 404
+        assert divided.stop(signal.SIGTERM)[0] == 0
+
+
 def test_one_system_alone_stands_at_the_root_without_stand_ins(tmp_path: Path) -> None:
     with Running(tmp_path, "alpha", "--no-worker", "--no-public-metrics", ALPHA_SICK="yes") as alone:
         assert json.loads(alone.ask("/some/page")[1])["root_path"] == ""

@@ -37,6 +37,21 @@ def test_an_unknown_system_is_refused_with_the_known_ones(tmp_path: Path) -> Non
     assert "There is no system named 'gamma'; there are: alpha, beta." in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("beta", "--part", "three"), 3, "The system beta has no part named 'three'; its parts are: one, two."),
+        (("alpha", "--part", "one"), 3, "The system alpha has no part named 'one'; it is served as a whole."),
+        (("--part", "one"), 2, "--part divides one system: name exactly one"),
+        (("alpha", "beta", "--part", "one"), 2, "--part divides one system: name exactly one"),
+    ],
+)
+def test_a_part_that_no_one_system_has_is_refused(tmp_path: Path, words: tuple[str, ...], code: int, told: str) -> None:
+    ended = run(tmp_path, "serve", *words, "--port", "0")
+    assert (ended.returncode, ended.stdout) == (code, "")
+    assert told in ended.stderr
+
+
 def test_a_folder_that_cannot_be_used_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     ended = run(tmp_path, "serve", "beta", "--port", "0", "--data", "file")

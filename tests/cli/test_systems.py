@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,3 +221,29 @@ def test_a_module_of_commands_without_commands_is_named(make: Make) -> None:
     make("alpha", main="", commands="")
     with pytest.raises(Failure, match="SYSTEM_BROKEN"):
         systems.commands("alpha")
+
+
+PARTED = "from holdfast.http.system import System\nPARTS = ('one', 'two')\n"
+PARTED += "def build(ground):\n    return System(name='gamma', title=','.join(sorted(ground.parts or ('all',))))"
+
+
+def test_a_system_is_given_the_parts_that_were_asked_for(make: Make, ground: Ground) -> None:
+    make("gamma", main=PARTED)
+    assert systems.build("gamma", ground).title == "all"
+    assert systems.build("gamma", replace(ground, parts=frozenset({"two"}))).title == "two"
+
+
+@pytest.mark.parametrize(
+    ("main", "told"),
+    [
+        (PARTED, "The system gamma has no part named 'three'; its parts are: one, two."),
+        (BUILT, "The system gamma has no part named 'three'; it is served as a whole."),
+    ],
+)
+def test_a_part_that_is_not_there_is_refused_with_those_that_are(
+    make: Make, ground: Ground, main: str, told: str
+) -> None:
+    make("gamma", main=main)
+    with pytest.raises(Failure) as caught:
+        systems.build("gamma", replace(ground, parts=frozenset({"one", "three"} if main == PARTED else {"three"})))
+    assert (caught.value.code, caught.value.message) == ("PART_UNKNOWN", told)

@@ -130,3 +130,8 @@ def _prepare(store: Store, name: str) -> None:
         placed = re.sub(r"%\((\w+)\)s", lambda found: f"${numbers.setdefault(found[1], len(numbers) + 1)}", text)
         execute(f"PREPARE tried AS {placed}", {})
         execute("DEALLOCATE tried", {})
+
+
+def test_the_body_of_a_trigger_is_part_of_its_statement() -> None:
+    trigger = "CREATE TRIGGER t BEFORE UPDATE ON a BEGIN SELECT RAISE(ABORT, 'no; END'); SELECT 1; END"
+    assert scripts(f"{trigger};\nCREATE TABLE b (c INT);", SQLITE) == [trigger, "CREATE TABLE b (c INT)"]

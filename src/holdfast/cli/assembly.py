@@ -10,12 +10,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from holdfast.base import Secret
 from holdfast.base.bus import report
 from holdfast.catalog import CORE, Catalog, Failure
 from holdfast.cli import systems as installed
+from holdfast.cli.output import refuse
 from holdfast.cli.state import data_folder
 from holdfast.cli.system_faults import SYSTEM_BROKEN, SYSTEM_NOT_STARTED
 from holdfast.store import Store
@@ -23,6 +26,17 @@ from holdfast.worker import Handlers
 
 if TYPE_CHECKING:
     from holdfast.http.system import System
+
+
+PartNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--part",
+        metavar="PART",
+        help="A part of the one system that is named; may be given again. Without it, all of its parts.",
+        show_default=False,
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +53,19 @@ class Premises:
     """One system alone stands at the address itself; several stand below it, each under its name."""
     serves: bool = True
     """Whether it is this process that stands there."""
+    parts: frozenset[str] | None = None
+    """The parts of the one system that were asked for; None is all."""
+
+
+def parts_of(parts: Sequence[str], names: Sequence[str]) -> frozenset[str] | None:
+    """The parts that were asked for; None without any.
+
+    Raises:
+        typer.Exit: they cannot belong to one system; the reason has been told.
+    """
+    if parts and len(set(names)) != 1:
+        raise refuse("--part divides one system: name exactly one")
+    return frozenset(parts) or None
 
 
 def core_catalogs() -> list[Catalog]:
@@ -68,6 +95,7 @@ def built(names: Sequence[str], premises: Premises) -> list[System]:
             environment=os.environ,
             standins=premises.standins,
             serves=premises.serves,
+            parts=premises.parts,
         )
         made.append(installed.build(name, ground))
     return made

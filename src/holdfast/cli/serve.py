@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.assembly import Premises, built, merged_handlers, running
+from holdfast.cli.assembly import PartNames, Premises, built, merged_handlers, parts_of, running
 from holdfast.cli.database import explained, opened
 from holdfast.cli.exit_codes import ExitCode
 from holdfast.cli.faults import WORKER_BROKEN
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     ("holdfast serve", "every system, with stand-ins for what is outside, on port 8080 of this machine only"),
     ("holdfast serve NAME", "one system alone, at /, without stand-ins"),
+    ("holdfast serve NAME --part gateway", "one part of a system that can be divided, also at /"),
     ("holdfast serve --port 0", "on any free port; the address is printed"),
     ("holdfast serve NAME --database postgresql://app@db/shop --no-worker", "the jobs run on other machines"),
     ("HOLDFAST_PORT=9000 HOLDFAST_DATA=/var/lib/holdfast holdfast serve", "settings from the environment"),
@@ -77,6 +78,7 @@ def serve(
         int,
         typer.Option(help="The port to listen on; 0 takes any free one.", envvar="HOLDFAST_PORT", min=0, max=65_535),
     ] = 8_080,
+    part: PartNames = None,
     data: DataFolder = DEFAULT_DATA,
     address: Annotated[
         str | None,
@@ -123,6 +125,7 @@ def serve(
     import uvicorn  # noqa: F401 - an extra of its own: the message about it comes from `main`
 
     retention = retention_of(keep or [])
+    parts = parts_of(part or [], systems or [])
     for number in STOPPING:
         signal.signal(number, _leave)
     try:
@@ -149,6 +152,7 @@ def serve(
                 address=(address or address_of(listener)).rstrip("/"),
                 standins=not systems and closed if standins is None else standins,
                 alone=len(set(systems or [])) == 1,
+                parts=parts,
             )
             made = built(names, premises)
             wishes = _Wishes(

@@ -11,6 +11,13 @@ SYSTEM_UNKNOWN = errors.fault(
     causes=("a misspelt name", "the system's folder was removed"),
     remedy="Name one of those, or none for all.",
 )
+PART_UNKNOWN = errors.fault(
+    "PART_UNKNOWN",
+    status=404,
+    says="The system {name} has no part named {part}; {known}.",
+    causes=("a misspelt name", "the system cannot be divided"),
+    remedy="Name one of its parts with --part, or leave the option out to serve all of them.",
+)
 SYSTEM_BROKEN = errors.fault(
     "SYSTEM_BROKEN",
     status=500,

@@ -14,13 +14,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from holdfast.catalog import Catalog, Failure
-from holdfast.cli.system_faults import SYSTEM_BROKEN, SYSTEM_UNKNOWN
+from holdfast.cli.system_faults import PART_UNKNOWN, SYSTEM_BROKEN, SYSTEM_UNKNOWN
 
 if TYPE_CHECKING:
     from holdfast.http.system import Ground, System
 
 PACKAGE = "holdfast_systems"
 MAIN, FAULTS, COMMANDS = "main", "faults", "commands"
+PARTS = "PARTS"
 
 
 def known() -> list[str]:
@@ -53,13 +54,15 @@ def build(name: str, ground: Ground) -> System:
     """The system on its ground.
 
     Raises:
-        Failure: SYSTEM_BROKEN, with what it raised and where; or a failure that the system itself raises.
+        Failure: PART_UNKNOWN; SYSTEM_BROKEN, with what it raised and where; or a failure that the system itself raises.
     """
     from holdfast.http.system import System
 
-    builder: Callable[[Ground], System] | None = getattr(_loaded(name, MAIN), "build", None)
+    main = _loaded(name, MAIN)
+    builder: Callable[[Ground], System] | None = getattr(main, "build", None)
     if builder is None:
         raise SYSTEM_BROKEN(name=name, problem=f"{PACKAGE}.{name}.{MAIN} has no function `build`")
+    _check_parts(name, ground.parts, tuple(getattr(main, PARTS, ())))
     try:
         built = builder(ground)
     except Failure:
@@ -128,6 +131,18 @@ def told(error: Exception) -> str:
 
 class _NotThere(Exception):
     """The system has no such module."""
+
+
+def _check_parts(name: str, wanted: frozenset[str] | None, there: tuple[str, ...]) -> None:
+    """Refuse parts that the system does not have.
+
+    Raises:
+        Failure: PART_UNKNOWN, with the names that would do.
+    """
+    for part in sorted(wanted or ()):
+        if part not in there:
+            known = f"its parts are: {', '.join(there)}" if there else "it is served as a whole"
+            raise PART_UNKNOWN(name=name, part=repr(part), known=known)
 
 
 def _loaded(name: str, part: str) -> ModuleType:

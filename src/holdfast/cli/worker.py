@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.cli.assembly import PartNames, parts_of
 from holdfast.cli.database import AsJson, DatabaseUrl, explained, opened
 from holdfast.cli.faults import WORKER_BROKEN
 from holdfast.cli.keeping import Keep, keep_words, retention_of
@@ -78,6 +79,7 @@ QueueWords = Annotated[
 def worker(
     where: Where = None,
     system: SystemNames = None,
+    part: PartNames = None,
     queue: QueueWords = None,
     processes: Annotated[int, typer.Option(help="Run so many processes.", min=1, max=PROCESSES_MAX)] = 1,
     lease: Annotated[
@@ -107,13 +109,14 @@ def worker(
     """
     if (where is None) == (not system):
         raise refuse("name what to run: either MODULE:HANDLERS, or systems with --system")
+    parts = parts_of(part or [], system or [])
     settings = _settings(queue or [])
     retention = retention_of(keep or [])
     with explained():
         crew = (
             ModuleCrew(where, data, alerts=alerts)
             if where is not None
-            else SystemCrew(system or [], data, address, standins=standins, alerts=alerts)
+            else SystemCrew(system or [], data, address, standins=standins, alerts=alerts, parts=parts)
         )
         database = crew.database(database)
     if migrate:

@@ -70,8 +70,18 @@ class ModuleCrew:
 class SystemCrew:
     """The handlers of installed systems, and what takes notices of alerts to whoever is told."""
 
-    def __init__(self, names: list[str], data: Path, address: str, *, standins: bool, alerts: Path | None) -> None:
+    def __init__(
+        self,
+        names: list[str],
+        data: Path,
+        address: str,
+        *,
+        standins: bool,
+        alerts: Path | None,
+        parts: frozenset[str] | None = None,
+    ) -> None:
         self._names = chosen(names)
+        self._parts = parts
         self._data = data_folder(data)
         self._address = address.rstrip("/")
         self._standins = standins
@@ -85,7 +95,8 @@ class SystemCrew:
         """What tells a child process to run the same."""
         named = [word for name in self._names for word in ("--system", name)]
         standing = "--standins" if self._standins else "--no-standins"
-        return [*named, "--data", str(self._data), "--address", self._address, standing, *_told(self._alerts)]
+        divided = [word for part in sorted(self._parts or ()) for word in ("--part", part)]
+        return [*named, *divided, "--data", str(self._data), "--address", self._address, standing, *_told(self._alerts)]
 
     @contextmanager
     def ready(self, store: Store) -> Iterator[Ready]:
@@ -98,6 +109,7 @@ class SystemCrew:
             standins=self._standins,
             alone=len(self._names) == 1,
             serves=False,
+            parts=self._parts,
         )
         made = built(self._names, premises)
         handlers = merged_handlers(made)

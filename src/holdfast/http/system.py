@@ -1,7 +1,8 @@
 """What a system is to whoever serves it: the ground it is given, and what it puts there.
 
 A system is a package with a module `main` that has a function `build(ground) -> System`. It can stand beside others
-under a path of its own, or alone at `/`: links inside its pages are relative to `root_path`.
+under a path of its own, or alone at `/`: links inside its pages are relative to `root_path`. Where its parts can be
+served apart, `main` lists their names as `PARTS`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Ground:
     """Whether stand-ins for outside services are wanted, and faults may be switched."""
     serves: bool = True
     """Whether it is this process that stands at the address; a worker only knows of it, and moves nothing there."""
+    parts: frozenset[str] | None = None
+    """The parts of the system that were asked for, out of its `PARTS`; None is all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

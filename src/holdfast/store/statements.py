@@ -48,7 +48,8 @@ _ENGINE_CLAUSE = re.compile(r"/\*\s*(sqlite|postgresql):(.*?)\*/", re.DOTALL)
 # Text in quotes is found first, so that nothing inside it is taken for a comment, a space or the end of a statement.
 _COMMENT = re.compile(r"('(?:[^']|'')*')|/\*.*?\*/|--[^\n]*", re.DOTALL)
 _SPACE = re.compile(r"('(?:[^']|'')*')|\s+")
-_STATEMENT = re.compile(r"(?:'(?:[^']|'')*'|[^;'])+")
+# The body of a trigger of SQLite has statements of its own, between BEGIN and END.
+_STATEMENT = re.compile(r"(?:'(?:[^']|'')*'|\bBEGIN\b(?:'(?:[^']|'')*'|[^'])*?\bEND\b|[^;'])+")
 _LEFT_OVER = re.compile(r"'(?:[^']|'')*'|(\{[^}]*\}?)")
 _AMONG = re.compile(r"\{among: *(\w+)\}")
 _GIVEN = re.compile(r"\{given: *(\w+ \w+(?:, *\w+ \w+)*)\}")

@@ -7,6 +7,8 @@ from typing import Any
 from holdfast.http.system import Ground, System
 from holdfast.worker import Handlers, Job, QueueSettings
 
+PARTS = ("one", "two")
+
 
 def part(name: str) -> Any:
     async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -24,4 +26,5 @@ def build(ground: Ground) -> System:
     def hello(job: Job) -> str:
         return "hello from beta"
 
-    return System(name="beta", title="Another", parts={"one": part("one"), "two": part("two")}, handlers=handlers)
+    parts = {name: part(name) for name in PARTS if ground.parts is None or name in ground.parts}
+    return System(name="beta", title="Another", parts=parts, handlers=handlers)
