@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +16,7 @@ from sqlalchemy.orm import Session
 from holdfast import Failure
 from holdfast.guard import Answer, InProgress, Keys, Replay, Started, request_hash
 from holdfast.store import Engine, Store
+from holdfast.testing.processes import wait_until
 
 MADE = Answer.of_json({"id": 7}, status=201)
 OTHER = Answer.of_json({"why": "sold out"}, status=409)
@@ -194,6 +197,82 @@ def test_a_transaction_that_outlives_the_work_decides_by_itself(keys: Keys, conn
     assert paid(keys, finishing(keys, connection, lambda: None)).answer == MADE
     connection.commit()
     assert begun(keys) == Replay(MADE)
+
+
+def test_a_transaction_that_outlives_the_work_and_is_rolled_back_frees_the_key(keys: Keys, connect: Connect) -> None:
+    connection = connect()
+    assert paid(keys, finishing(keys, connection, lambda: None)).answer == MADE
+    connection.rollback()
+    done = paid(keys, finishing(keys, connection, connection.commit))
+    assert (done.answer, done.replayed) == (MADE, False)
+
+
+def test_work_that_failed_while_its_transaction_goes_on_frees_the_key_with_it(keys: Keys, connect: Connect) -> None:
+    connection = connect()
+
+    def end() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        paid(keys, finishing(keys, connection, end))
+    connection.rollback()
+    assert isinstance(begun(keys), Started)
+
+
+def test_a_twin_in_another_process_need_not_wait_for_the_lease(keys: Keys, connect: Connect, database_url: str) -> None:
+    connection = connect()
+    paid(keys, finishing(keys, connection, lambda: None))
+    connection.rollback()
+    other = Store.open(database_url)  # knows nothing of this process's keys
+    try:
+        there = Keys(other, lease_s=LEASE_S)
+        wait_until(lambda: isinstance(begun(there), Started), within_s=60, what="the key is free")
+    finally:
+        other.close()
+
+
+def test_a_twin_on_an_event_loop_gets_it_too(keys: Keys, connect: Connect) -> None:
+    connection = connect()
+    paid(keys, finishing(keys, connection, lambda: None))
+    connection.rollback()
+    begun = asyncio.run(keys.begin_async(operation="pay", key="k", request_hash=request_hash(body="r")))
+    assert isinstance(begun, Started)
+
+
+def test_a_key_that_was_begun_by_hand_is_free_for_twins_and_its_holder_may_try_again(
+    keys: Keys, connect: Connect
+) -> None:
+    connection, started = connect(), begun(keys)
+    keys.finish(started, MADE, tx=keys.store.join(connection))
+    connection.rollback()
+    keys.finish(started, OTHER, tx=keys.store.join(connection))
+    connection.rollback()
+    other = begun(keys)
+    assert isinstance(other, Started), "the transaction is gone"
+    with pytest.raises(Failure, match="IDEMPOTENCY_LOST"):
+        keys.finish(started, MADE, tx=keys.store.join(connection))
+    connection.rollback()
+    keys.finish(other, OTHER)
+    assert begun(keys) == Replay(OTHER)
+
+
+def test_nothing_is_freed_while_the_transaction_goes_on(keys: Keys, connect: Connect) -> None:
+    connection = connect()
+    paid(keys, finishing(keys, connection, lambda: None))
+    if keys.store.engine is Engine.POSTGRESQL:  # on SQLite nobody else can write meanwhile, not even to ask
+        assert isinstance(begun(keys), InProgress)
+    connection.commit()
+    assert begun(keys) == Replay(MADE)
+
+
+def test_a_connection_that_is_dropped_takes_its_transaction_along(keys: Keys, database_url: str) -> None:
+    connection = as_driver(database_url)
+    paid(keys, finishing(keys, connection, lambda: None))
+    if keys.store.engine is Engine.POSTGRESQL:
+        connection.close()  # psycopg warns of one that is only dropped
+    del connection
+    gc.collect()
+    wait_until(lambda: isinstance(begun(keys), Started), within_s=60, what="the server has seen it close")
 
 
 def test_a_phase_of_the_store_that_failed_and_was_hidden_is_not_answered_for(keys: Keys, store: Store) -> None:

@@ -32,6 +32,8 @@ class Till:
         self.store = store
         self.keys = Keys(store, lease_s=LEASE_S, expires_s=LEASE_S)
         self._url = url
+        self.open: Any = None
+        """The connection of a transaction that outlives its request."""
         with store.database.script(["CREATE TABLE payment (cents INTEGER)"]):
             pass
 
@@ -39,7 +41,7 @@ class Till:
         if end == "look":
             return Answer(200, (), str(started_key() is not None).encode())
         connection: Any = (
-            sqlite3.connect(self._url.removeprefix("sqlite:///"))
+            sqlite3.connect(self._url.removeprefix("sqlite:///"), check_same_thread=False)
             if self._url.startswith("sqlite")
             else psycopg.connect(self._url)
         )
@@ -48,6 +50,9 @@ class Till:
         answer = Answer.of_json({"paid": self.count() + 1}, status=201)
         connection.execute("INSERT INTO payment VALUES (5)")
         self.keys.finish(started, answer, tx=self.store.join(connection))
+        if end == "outlive":
+            self.open = connection
+            return answer
         connection.commit() if end.startswith("commit") else connection.rollback()
         connection.close()
         if end.endswith("raise"):
@@ -138,6 +143,16 @@ def test_a_rollback_frees_the_key_at_once_and_is_never_told_as_a_success(shop: t
     status, body = ask(end)
     assert status in {500, 503}
     assert b"paid" not in body
+    assert ask("commit") == (201, b'{"paid":1}')
+    assert till.count() == 1
+
+
+def test_a_transaction_that_outlives_the_request_frees_the_key_when_it_is_rolled_back(shop: tuple[Till, Ask]) -> None:
+    till, ask = shop
+    assert ask("outlive") == (201, b'{"paid":1}')
+    till.open.rollback()
+    till.open.close()
+    assert till.count() == 0
     assert ask("commit") == (201, b'{"paid":1}')
     assert till.count() == 1
 

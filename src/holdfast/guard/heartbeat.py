@@ -72,6 +72,10 @@ class Heartbeat:
         with self._changed:
             self._held.pop(started.token, None)
 
+    def holds(self, started: Started) -> bool:
+        """Whether this key is renewed."""
+        return started.token in self._held
+
     def _run(self) -> None:
         while (due := self._next()) is not None:
             _beat(due)

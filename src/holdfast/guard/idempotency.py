@@ -19,6 +19,7 @@ from holdfast.catalog.durable import IDEMPOTENCY_IN_PROGRESS, IDEMPOTENCY_LOST, 
 from holdfast.guard import heartbeat, key_ledger
 from holdfast.guard.keyed_work import REPLAYED_HEADER, Answered, Work, do
 from holdfast.guard.keys_together import KeysTogether
+from holdfast.guard.open_keys import OPEN_KEYS
 from holdfast.guard.request import checked_scope, request_hash
 from holdfast.lifecycle.idempotency import (
     Answer,
@@ -152,6 +153,8 @@ class Keys:
             if tries:
                 world().sleep(BEGIN_WAIT_S)
             begun = self._together.begin(claim)
+            if isinstance(begun, InProgress) and OPEN_KEYS.freed(self.store, claim):
+                begun = self._together.begin(claim)
             if begun is not None:
                 return self._begun(begun)
         return self._begun(None)
@@ -163,6 +166,11 @@ class Keys:
             if tries:
                 await world().pause(BEGIN_WAIT_S)
             begun = await self._together.begin_async(claim)
+            if isinstance(begun, InProgress) and OPEN_KEYS.knows(self.store, claim):
+                import asyncio
+
+                if await asyncio.to_thread(OPEN_KEYS.freed, self.store, claim):
+                    begun = await self._together.begin_async(claim)
             if begun is not None:
                 return self._begun(begun)
         return self._begun(None)
@@ -220,6 +228,9 @@ class Keys:
         # Only its owner knows how a joined transaction ends: `is_answered` looks when the work is over.
         started.within, started.answer, started.rolled_back = tx.is_open, answer, False
         tx.after_commit.append(lambda: _mark_finished(started))
+        if tx.joined and not heartbeat.HEARTBEAT.holds(started):
+            # Nobody says when this work is over: a twin may take the key once the transaction is gone.
+            OPEN_KEYS.follow(self.store, started, lease_s=self._lease_s, work_over=False)
 
     async def finish_async(self, started: Started, answer: Answer, *, code: str | None = None) -> None:
         """As `finish` without a transaction of the caller's, for coroutines, which share commits and a thread."""
@@ -239,6 +250,11 @@ class Keys:
             started.rolled_back = outcome is key_ledger.Outcome.ROLLED_BACK
             started.within = started.within if outcome is key_ledger.Outcome.OPEN else None
         return started.finished or started.within is not None
+
+    def leave(self, started: Started) -> None:
+        """The work is over: where its transaction goes on, a rollback frees the key. `once` does it by itself."""
+        if started.within is not None and not started.finished:
+            OPEN_KEYS.follow(self.store, started, lease_s=self._lease_s, work_over=True)
 
     def release(self, started: Started, *, code: str | None = None) -> bool:
         """Give the key back unanswered, so that the same request may run again; False when it was not held."""
@@ -278,7 +294,10 @@ class Keys:
         return self.store.atomic(lambda tx: tx.run("idempotency.prune", count=count), repeatable=True)
 
     def _settled(self, started: Started, work: Work) -> Answered:
-        return do(self, started, work, classifier=self._classifier, dialect=self._dialect)
+        try:
+            return do(self, started, work, classifier=self._classifier, dialect=self._dialect)
+        finally:
+            self.leave(started)
 
     def _freed(self, wanted: dict[str, str], give_up_s: float) -> bool:
         """Wait until nobody holds the key; False when the time is up."""

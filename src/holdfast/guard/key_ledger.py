@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import Json, canonical, decode, encode, limits, monotonic_s, world
+from holdfast.catalog.core import TRANSACTION_ROLLED_BACK
 from holdfast.catalog.fault import NEVER_REPLAYED
 from holdfast.lifecycle.idempotency import (
     NOBODY,
@@ -205,6 +206,17 @@ def outcome(store: Store, started: Started) -> Outcome:
             started.within = None
             return store.atomic(lambda tx: _outcome(tx, started), write=False)
     return Outcome.OPEN
+
+
+def settle_open(tx: Tx, started: Started) -> Outcome:
+    """Release the key if the transaction that finished it is gone without a commit.
+
+    Always in a transaction that writes: on SQLite there is no other one beside it, on PostgreSQL the row is locked for
+    as long as another one holds an answer for it.
+    """
+    if tx.row("idempotency.free", **_scope(started)) is None:
+        return Outcome.OPEN
+    return Outcome.ROLLED_BACK if release(tx, started, code=TRANSACTION_ROLLED_BACK.code) else Outcome.STORED
 
 
 def _outcome(tx: Tx, started: Started) -> Outcome:

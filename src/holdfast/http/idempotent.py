@@ -216,6 +216,7 @@ async def _work(keys: Keys, started: Started, exchange: Exchange, receive: Recei
         _created.reset(tokens[0])
         _started.reset(tokens[1])
         exchange.onward = captured.onward
+        keys.leave(started)
     if late is not None:
         raise late
 
