@@ -22,6 +22,7 @@ from holdfast.cli.assembly import Premises, built
 from holdfast.cli.serve_layout import CONSOLE, METRICS, RESERVED, catalogs_of, laid_out
 from holdfast.cli.systems import chosen
 from holdfast.console import console
+from holdfast.console.access_table import ROUTES as OF_CONSOLE
 from holdfast.http.front import Front
 from holdfast.http.operator import OperatorOnly
 from holdfast.http.route_access import RouteAccess, routes_of
@@ -152,20 +153,40 @@ def test_a_lower_scope_is_answered_as_declared(mounted: Mounted, name: str, rule
 
 # -- the core's own ----------------------------------------------------------------------------------------------------
 
-CONSOLE_PAGES = [
-    f"{method} {path}"
-    for method in ("GET", "POST", "DELETE")
-    for path in ("/", "/jobs", "/jobs/x", "/dead", "/dead/revive", "/deliveries", "/faults", "/faults/X", "/breakers",
-                 "/breakers/trip", "/queues/pause", "/limits", "/alerts", "/audit", "/table/x", "/live", "/leave", "/x")
-]  # fmt: skip
 OPEN = ("/", "/errors/", "/errors/NOT_FOUND", "/health", "/ready", "/site.css", "/console/static/console.css")
 
 
-@pytest.mark.parametrize("route", CONSOLE_PAGES)
-def test_the_console_shows_and_does_nothing_without_the_token(mounted: Mounted, route: str) -> None:
-    method, path = route.split(" ")
-    for headers in ({}, WRONG, {"Cookie": f"{COOKIE}=a.b.c.d"}):
-        assert mounted.ask(method, f"{CONSOLE}{path}", headers).status_code == 401
+def of_console(rule: RouteAccess) -> str:
+    return CONSOLE + re.sub(r"\{\w+\}", "x", rule.path)
+
+
+def test_every_route_of_the_console_has_one_rule_and_every_rule_has_a_route(mounted: Mounted) -> None:
+    declared = [rule.route for rule in OF_CONSOLE]
+    assert sorted(declared) == sorted(routes_of(mounted.page.app)), "a route without a rule is added to access_table.py"
+
+
+@pytest.mark.parametrize("rule", OF_CONSOLE, ids=label)
+def test_the_console_answers_nobody_and_a_wrong_token_as_declared(mounted: Mounted, rule: RouteAccess) -> None:
+    for headers, declared in (
+        ({}, rule.nobody),
+        (WRONG, rule.wrong_token),
+        ({"Cookie": f"{COOKIE}=a.b.c.d"}, rule.wrong_token),
+    ):
+        found = mounted.ask(rule.method, of_console(rule), headers).status_code
+        assert found == declared if declared is not None else found not in LET_IN, rule.why
+
+
+@pytest.mark.parametrize("rule", [rule for rule in OF_CONSOLE if rule.method != "GET"], ids=label)
+def test_the_console_does_nothing_for_a_form_of_another_site(mounted: Mounted, rule: RouteAccess) -> None:
+    session = {"Cookie": f"{COOKIE}={mounted.page._app.access.sessions.begin('operator')}"}
+    form = {"content-type": "application/x-www-form-urlencoded", "origin": "http://evil.test"}
+    assert mounted.ask(rule.method, of_console(rule), session | form).status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/x", "/jobs/x/y/z", "/static", "/dead/x", "/queues/x"])
+def test_what_the_console_does_not_have_is_not_told_without_the_token(mounted: Mounted, path: str) -> None:
+    for method in ("GET", "POST", "DELETE"):
+        assert mounted.ask(method, CONSOLE + path).status_code == 401
 
 
 @pytest.mark.parametrize("path", OPEN)

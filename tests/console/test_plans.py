@@ -103,7 +103,7 @@ def look(tx: Tx) -> None:
         count_blocked(tx, wanted)
     assert count_dead(tx, DeadFilter(fingerprint="f7")) == (150, False)
     for query in ({}, {"state": "failed", "text": "x"}, {"before": '[4000,"e-4000"]'}):
-        deliveries._read(tx, Visit(path="/deliveries", query=query))
+        deliveries._read(tx, Visit(path="/deliveries", query=query), tx.now_us())
     tx.rows("delivery.of_job", job_id="a-7")
     tx.rows("delivery.blocked", ids=[f"a-{number}" for number in range(1_000)])
     tx.rows("job.last_events", subject="a-7", count=200)

@@ -95,7 +95,7 @@ REFUSED = (
     ("/queues/pause", {"name": "mail", "reason": "x" * 1_001}, 400),
     ("/queues/pause", {"name": "q" * 300, "reason": "r"}, 400),
     ("/queues/pause", {"reason": "r"}, 400),
-    ("/queues/explode", {"name": "mail"}, 400),
+    ("/queues/explode", {"name": "mail"}, 404),
     ("/queues/resume", {"name": "mial"}, 404),
     ("/jobs/none/revive", {}, 404),
     ("/jobs/none/cancel", {}, 404),
@@ -115,7 +115,9 @@ def test_a_form_that_cannot_be_carried_out_says_why(inside: Asker) -> None:
 def test_a_form_is_bounded_and_of_one_kind(inside: Asker) -> None:
     assert inside.post("/queues/pause", {"name": "mail", "reason": "x" * 20_000}).status == 413
     assert inside.post("/queues/pause", {"name": "mail"}, content_type="application/json").status == 415
-    assert inside.ask("PUT", "/jobs").status == 405
+    refused = inside.ask("PUT", "/jobs")
+    assert (refused.status, refused.headers["allow"]) == (405, "GET, HEAD")
+    assert inside.get("/queues/pause").headers["allow"] == "POST"
     assert inside.ask("HEAD", "/jobs").body == b""
 
 

@@ -91,23 +91,23 @@ class Access:
             raise UNAUTHORIZED("This is not the token.")
         return self.sessions.begin(OPERATOR)
 
-    def check_form(self, scope: Scope, visitor: Visitor, given: str) -> None:
-        """Whether a form was sent by one of our own pages.
+    def is_current(self, visitor: Visitor, given: str) -> bool:
+        """Whether a form belongs to the session that sends it; the token itself needs no such word."""
+        return visitor.bearer or Secret(visitor.csrf).matches(given)
 
-        Raises:
-            Failure: FORBIDDEN.
-        """
-        if visitor.bearer:
-            return
-        self.check_origin(scope)
-        if not Secret(visitor.csrf).matches(given):
-            raise FORBIDDEN("The form is too old, or not ours. Go back, load the page again and repeat.")
+    def is_own(self, scope: Scope) -> bool:
+        """Whether a page of this very address asks."""
+        return is_own(scope, self._origin)
 
     def check_origin(self, scope: Scope) -> None:
-        """Whether a page of this very address asks.
+        """Let no page of another site ask.
 
         Raises:
             Failure: FORBIDDEN.
         """
-        if not is_own(scope, self._origin):
+        if not self.is_own(scope):
             raise FORBIDDEN("The request came from another site.")
+
+    def newcomer(self, cookie: str) -> Visitor:
+        """Who has just been given this cookie."""
+        return Visitor(who=OPERATOR, csrf=self.sessions.csrf(cookie.partition(".")[0]))

@@ -6,30 +6,33 @@ has a strict content security policy.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from importlib.resources import files
-from typing import TypeVar
 
 from holdfast.catalog import Failure, continued, enriched, new_request_id
-from holdfast.catalog.core import METHOD_NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED
+from holdfast.catalog.core import FORBIDDEN, METHOD_NOT_ALLOWED, NOT_FOUND, UNAUTHORIZED
 from holdfast.catalog.dialect import Dialect, render
 from holdfast.console import layout
 from holdfast.console.access import Access, Visitor
 from holdfast.console.background import Background
-from holdfast.console.forms import read_form
+from holdfast.console.forms import FORM_BYTES_MAX, FORM_FIELDS_MAX, read_form
 from holdfast.console.live import Streams
 from holdfast.console.page import Desk
-from holdfast.console.pages.entrance import entrance
-from holdfast.console.routes import answer_form, page_for
+from holdfast.console.pages.entrance import entrance, send_again
+from holdfast.console.routes import OPEN, ROUTES, Does, Door, Sent, Shows, page_for, route_of
 from holdfast.console.visit import VALUE_CHARS_MAX, Visit, read_query
+from holdfast.console.wish import Wish, form_wish, page_wish, read_wish
 from holdfast.http.asgi import Receive, Reply, Scope, Send, give, header, prefers_html
 from holdfast.http.aside import aside
 from holdfast.operate import Actor, ActorKind
 from holdfast.operate.wrong_tokens import WrongTokenAudit
 
-T = TypeVar("T")
-
 READING = ("GET", "HEAD")
+ENTER_BYTES_MAX = 2 * FORM_BYTES_MAX
+ENTER_FIELDS_MAX = FORM_FIELDS_MAX + 3
+"""A form that was sent too late comes along with the token."""
 STATIC = {
     "console.css": ("text/css; charset=utf-8", (("holdfast.http", "site.css"), ("holdfast.console", "console.css"))),
     "console.js": ("text/javascript; charset=utf-8", (("holdfast.console", "console.js"),)),
@@ -56,6 +59,7 @@ class App:
         self.access = access
         self.background = Background(desk.store)
         self.streams = Streams(desk)
+        self.table = ROUTES
         self.wrong_tokens = WrongTokenAudit(desk.store)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,19 +72,26 @@ class App:
         return None
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        visit = Visit(root=scope.get("root_path", "").rstrip("/"), path=path_below_root(scope))
+        visit = Visit(root=scope.get("root_path", "").rstrip("/"), path=path_below_root(scope), codes=self.desk.codes)
         try:
             visit = replace(visit, query=read_query(scope["query_string"].decode("ascii", "replace")))
             visitor = await self.access.visitor(scope)
+            found = ROUTES.find(scope["method"], visit.path)
             if visitor is not None:
                 visit = replace(visit, who=visitor.who, csrf=visitor.csrf, actor=_actor(scope, visitor))
-                if visit.path == "/live" and scope["method"] == "GET":
+                if found is not None and found.answer is Door.LIVE and scope["method"] == "GET":
                     return await self.streams.serve(
-                        visit, receive, send, GUARDED, allowed=lambda: self._may_stay(scope)
-                    )
-            reply = await self._reply(scope, receive, visit, visitor)
+                        visit, receive, send, GUARDED,
+                        seen=header(scope, "last-event-id"), allowed=lambda: self._may_stay(scope),
+                    )  # fmt: skip
+            if found is not None and found.answer in OPEN:
+                reply = await self._entered(scope, receive, visit, found.answer)
+            elif visitor is None:
+                reply = await self._asked(scope, receive, visit)
+            else:
+                reply = await self._reply(scope, receive, visit, visitor)
         except Failure as failure:
-            reply = self._refused(failure, scope, visit)
+            reply = self._refused(failure, scope, visit, page_wish(visit))
         headers = {**GUARDED, **reply.headers}
         await give(replace(reply, headers=headers), send, head=scope["method"] == "HEAD")
         return None
@@ -92,33 +103,75 @@ class App:
         except Failure:
             return True  # a database that cannot be asked for a moment ends nothing
 
-    async def _reply(self, scope: Scope, receive: Receive, visit: Visit, visitor: Visitor | None) -> Reply:
-        method = scope["method"]
-        if visit.parts[0] == "static":
+    async def _entered(self, scope: Scope, receive: Receive, visit: Visit, door: object) -> Reply:
+        """What is answered without access: the way in, and what its page looks like."""
+        if door is Door.STATIC:
             return _static(visit)
-        if visit.path == "/enter" and method == "GET":
-            return self._entered(visit, self.access.enter_by_link(scope, visit.query.get("token", "")))
-        if visit.path == "/enter" and method == "POST":
-            self.access.check_origin(scope)
-            form = await read_form(scope, receive)
-            return self._entered(visit, self.access.enter_by_token(scope, form.get("token", "")))
-        if visitor is None:
-            raise UNAUTHORIZED()
-        if method in READING:
-            page = await aside(lambda: page_for(self.desk, visit))
-            return Reply(body=layout.whole(page, visit))
-        if method != "POST":
-            raise METHOD_NOT_ALLOWED(method=method)
-        form = await read_form(scope, receive)
-        self.access.check_form(scope, visitor, form.get("csrf", ""))
-        if visit.path == "/leave":
-            return await self._left(visit, visitor)
-        address = await aside(lambda: answer_form(self.desk, self.background, visit, form))
-        return _see(address)
+        if door is Door.LINK:
+            if not visit.get("token"):
+                return _see(visit.to("")) if visit.who else self._refused(UNAUTHORIZED(), scope, visit, Wish())
+            return self._let_in(visit, self.access.enter_by_link(scope, visit.query["token"]), Wish())
+        self.access.check_origin(scope)
+        form = await read_form(scope, receive, bytes_max=ENTER_BYTES_MAX, fields_max=ENTER_FIELDS_MAX)
+        wish = read_wish(form)
+        try:
+            return self._let_in(visit, self.access.enter_by_token(scope, form.get("token", "")), wish)
+        except Failure as failure:
+            return self._refused(failure, scope, visit, wish)
 
-    def _entered(self, visit: Visit, cookie: str) -> Reply:
-        header_ = self.access.sessions.set_cookie(cookie, secure=self.access.secure)
-        return _see(visit.to(""), **{"set-cookie": header_})
+    def _let_in(self, visit: Visit, cookie: str, wish: Wish) -> Reply:
+        """Give the cookie, and what was wanted; a form is not done by itself: it is shown, to be sent again."""
+        given = {"set-cookie": self.access.sessions.set_cookie(cookie, secure=self.access.secure)}
+        if not wish.action:
+            return _see(visit.root + wish.back, **given)
+        newcomer = self.access.newcomer(cookie)
+        now = replace(visit, who=newcomer.who, csrf=newcomer.csrf)
+        return Reply(body=layout.whole(send_again(now, wish), now), headers=given)
+
+    async def _asked(self, scope: Scope, receive: Receive, visit: Visit) -> Reply:
+        """Ask for the token, and remember what was wanted."""
+        wish = page_wish(visit) if scope["method"] in READING else Wish()
+        found = ROUTES.find(scope["method"], visit.path)
+        # Nothing is read of what another site sends.
+        if found is not None and isinstance(found.answer, Does) and self.access.is_own(scope):
+            with suppress(Failure):
+                wish = form_wish(visit, await read_form(scope, receive))
+        return self._refused(UNAUTHORIZED(), scope, visit, wish)
+
+    async def _reply(self, scope: Scope, receive: Receive, visit: Visit, visitor: Visitor) -> Reply:
+        answer = route_of(scope["method"], visit).answer
+        if isinstance(answer, Shows):
+            page = await aside(lambda: page_for(self.desk, visit))
+            if page.refused is not None and not prefers_html(header(scope, "accept")):
+                raise page.refused
+            status = 200 if page.refused is None else page.refused.status
+            return Reply(body=layout.whole(page, visit), status=status)
+        if scope["method"] in READING:
+            raise METHOD_NOT_ALLOWED(method=scope["method"])  # HEAD of a stream
+        if not visitor.bearer:
+            self.access.check_origin(scope)
+        form = await read_form(scope, receive)
+        if not self.access.is_current(visitor, form.get("csrf", "")):
+            return self._too_old(scope, visit, form)
+        if not isinstance(answer, Does):
+            return await self._left(visit, visitor)
+        return _see(await self._done(answer, visit, form))
+
+    async def _done(self, does: Does, visit: Visit, form: Mapping[str, str]) -> str:
+        names = route_of("POST", visit).names.values()
+        sent = Sent(desk=self.desk, background=self.background, visit=visit, form=form)
+        try:
+            return await aside(lambda: does.act(sent, *names))
+        finally:
+            # Also after a refusal: whoever presses again is to see how things are now.
+            self.streams.forget()
+
+    def _too_old(self, scope: Scope, visit: Visit, form: Mapping[str, str]) -> Reply:
+        """A form of our own page, but of a session that has ended: nothing is done, and it can be sent again."""
+        failure = FORBIDDEN("The form belongs to a session that has ended. Load the page again and repeat.")
+        if not isinstance(route_of("POST", visit).answer, Does) or not prefers_html(header(scope, "accept")):
+            raise failure
+        return Reply(body=layout.whole(send_again(visit, form_wish(visit, form)), visit), status=failure.status)
 
     async def _left(self, visit: Visit, visitor: Visitor) -> Reply:
         session = visitor.session
@@ -127,21 +180,18 @@ class App:
         gone = self.access.sessions.set_cookie("", secure=self.access.secure)
         return _see(visit.to(""), **{"set-cookie": gone})
 
-    def _refused(self, failure: Failure, scope: Scope, visit: Visit) -> Reply:
+    def _refused(self, failure: Failure, scope: Scope, visit: Visit, wish: Wish) -> Reply:
         """The failure for whoever asked: a page for a person, RFC 9457 for a program."""
         rendered = render(failure, Dialect.PROBLEM)
         said = {name.lower(): value for name, value in rendered.headers} | {"vary": "accept"}
         if failure.status == UNAUTHORIZED.status:
             said["www-authenticate"] = "Bearer"
         if failure.status == METHOD_NOT_ALLOWED.status:
-            said["allow"] = "GET, HEAD, POST"
+            said["allow"] = ", ".join(ROUTES.methods(visit.path))
         content_type = said.pop("content-type")
         if not prefers_html(header(scope, "accept")):
             return Reply(body=rendered.body, content_type=content_type, status=rendered.status, headers=said)
-        if visit.who:
-            body = layout.refusal(failure, visit)
-        else:
-            body = entrance(failure, visit)
+        body = layout.refusal(failure, visit) if visit.who else entrance(failure, visit, wish)
         return Reply(body=body, status=rendered.status, headers=said)
 
     async def _live_and_die(self, receive: Receive, send: Send) -> None:

@@ -67,6 +67,7 @@ def console(
         address=address.rstrip("/"),
         series=StoreSeries(store),
         rules=tuple(rules),
+        codes=frozenset(fault.code for catalog in catalogs for fault in catalog),
     )
     link = f"{desk.address}/enter?token={quote(access.link_token.reveal())}"
     return Console(App(desk, access), link=link)

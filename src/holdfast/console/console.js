@@ -6,6 +6,7 @@
   if (!main || !window.EventSource) return;
   const state = document.getElementById("live-state");
   let source = null;
+  let newest = Number(main.dataset.version);  // of everything that is shown
 
   function tell(words, kind) {
     if (state.textContent !== words) state.textContent = words;
@@ -36,16 +37,21 @@
   }
 
   function show(event) {
-    const { id, html } = JSON.parse(event.data);
+    const { id, version, html } = JSON.parse(event.data);
     const old = document.getElementById(id);
-    if (!old || old.outerHTML === html || chosen(old)) return;
+    // What is shown never goes back: a part that was read earlier than the one in the page is dropped.
+    if (!old || version < Number(old.dataset.version) || chosen(old)) return;
     const fresh = new DOMParser().parseFromString(html, "text/html").body.firstElementChild;
-    if (fresh) keep(old, fresh);
+    if (!fresh) return;
+    fresh.dataset.version = version;
+    newest = Math.max(newest, version);
+    if (old.innerHTML === fresh.innerHTML) old.dataset.version = version;
+    else keep(old, fresh);
   }
 
   function begin() {
     if (source) return;
-    source = new EventSource(main.dataset.live);
+    source = new EventSource(`${main.dataset.live}&since=${newest}`);
     source.addEventListener("open", () => tell("Live", "on"));
     source.addEventListener("part", show);
     source.addEventListener("error", () => {
@@ -62,5 +68,6 @@
 
   document.addEventListener("visibilitychange", () => (document.hidden ? end() : begin()));
   window.addEventListener("pagehide", end);
+  window.addEventListener("pageshow", begin);  // by the way back, without being loaded again
   begin();
 })();

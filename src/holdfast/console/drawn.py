@@ -162,7 +162,7 @@ def _codes(desk: Desk, visit: Visit, scope: Scope, one: Panel, window: Window) -
     says = {fault.code: fault.says for catalog in reversed(desk.catalogs) for fault in catalog}
     _, found = counted(desk.series, one, scope.where, window)
     rows = [
-        [number(times), code_link(visit, code) if code in says else element("code", code), says.get(code, "")]
+        [number(times), code_link(visit, code), says.get(code, "")]
         for code, times in list(found.items())[:TOP_ROWS]
         if times > 0
     ]

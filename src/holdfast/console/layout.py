@@ -30,8 +30,8 @@ ICON = (
 
 def whole(page: Page, visit: Visit) -> bytes:
     """The page as HTML."""
-    content = [shown(part) for part in page.parts]
-    streamed = {"data_live": visit.to("live", of=visit.own)} if page.live else {}
+    content = [shown(part, version=page.version) for part in page.parts]
+    streamed = {"data_live": visit.to("live", of=visit.own), "data_version": str(page.version)} if page.live else {}
     main = element("main", *content, id="content", tabindex="-1", **streamed)
     top = element("header", element("div", _home(visit), _menu(page, visit), _visitor(visit, page), class_="bar"))
     skip = link("#content", "Skip to the content", class_="skip")
@@ -59,9 +59,12 @@ def refusal_parts(failure: Failure) -> Sequence[Markup]:
     ]
 
 
-def shown(part: Markup | Live) -> Markup:
-    """A part as it stands in the page; one that is kept up to date has an id to be found by."""
-    return element("div", part.content, id=part.id, class_="live") if isinstance(part, Live) else part
+def shown(part: Markup | Live, **data: object) -> Markup:
+    """A part as it stands in the page; one that is kept up to date has an id to be found by, and its version."""
+    if not isinstance(part, Live):
+        return part
+    written = {f"data_{name}": str(value) for name, value in data.items()}
+    return element("div", part.content, id=part.id, class_="live", **written)
 
 
 def _document(title: str, visit: Visit, *body: Markup) -> bytes:

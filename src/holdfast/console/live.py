@@ -2,6 +2,8 @@
 
 Always true: there are never more than `STREAMS_MAX` streams; each shows it is alive, ends by itself after a while (the
 browser asks again), when the browser goes, when whoever looks may no longer, and when the console is closed.
+A stream sends nothing that is older than what its browser shows: the page has a version, which is the time on the
+database's clock before it was read, and so has every part; in a stream they only go forward, whichever process sends.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -36,6 +38,9 @@ HEARTBEAT_S = 15.0
 STREAM_S_MAX = 600.0
 AGAIN_MS = 2_000
 """After so long the browser asks again."""
+SINCE = "since"
+"""In the address of a stream: the version of the page that is open."""
+VERSION_DIGITS_MAX = 16
 
 
 class Streams:
@@ -46,7 +51,9 @@ class Streams:
         self._look_s = look_s
         self._lock = threading.Lock()
         self._open: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
-        self._made: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
+        self._made: dict[tuple[str, str], _Made] = {}
+        self._forgotten = 0
+        """How often the cache was dropped: what was begun before is not put into it after."""
         self._closed = False
 
     async def serve(
@@ -56,9 +63,13 @@ class Streams:
         send: Send,
         headers: Mapping[str, str],
         *,
+        seen: str = "",
         allowed: Allowed,
     ) -> None:
         """Send what changes on the page that the visit names, until somebody has enough.
+
+        Args:
+            seen: the version of what the browser got last from a stream; empty when it got nothing.
 
         Raises:
             Failure: CONSOLE_BUSY; or what the page itself raises, before anything was sent.
@@ -70,12 +81,12 @@ class Streams:
         gone = asyncio.ensure_future(_gone(receive, ended))
         try:
             page = _visit_of(visit)
-            parts = await self._parts(page)
+            made = await self._parts(page, max(_version(seen), _version(visit.query.get(SINCE, ""))))
             given = {"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no", **headers}
             written = [(name.encode(), value.encode()) for name, value in given.items()]
             await send({"type": "http.response.start", "status": 200, "headers": written})
             await _say(send, f"retry: {AGAIN_MS}\n\n")
-            await self._follow(page, parts, ended, send, allowed)
+            await self._follow(page, made, ended, send, allowed)
             await send({"type": "http.response.body", "body": b""})
         finally:
             gone.cancel()
@@ -93,54 +104,79 @@ class Streams:
             with suppress(RuntimeError):  # the loop has ended, and the stream with it
                 loop.call_soon_threadsafe(ended.set)
 
+    def forget(self) -> None:
+        """Drop what was made before: something has just been changed. May be called from any thread."""
+        with self._lock:
+            self._forgotten += 1
+            self._made.clear()
+
     def _take_place(self, ended: asyncio.Event, loop: asyncio.AbstractEventLoop) -> None:
         with self._lock:
             if self._closed or len(self._open) >= STREAMS_MAX:
                 raise CONSOLE_BUSY(retry_after_s=30.0)
             self._open[ended] = loop
 
-    async def _follow(
-        self,
-        page: Visit,
-        parts: dict[str, str],
-        ended: asyncio.Event,
-        send: Send,
-        allowed: Allowed,
-    ) -> None:
+    async def _follow(self, page: Visit, made: _Made, ended: asyncio.Event, send: Send, allowed: Allowed) -> None:
         import asyncio
 
         begun_s = said_s = monotonic_s()
         # The page may have changed between its own making and this one: everything is said once.
-        before: dict[str, str] = {}
+        before: Mapping[str, str] = {}
         while not ended.is_set() and await allowed() and monotonic_s() - begun_s < STREAM_S_MAX:
-            changed = {name: text for name, text in parts.items() if before.get(name) != text}
+            changed = {name: text for name, text in made.parts.items() if before.get(name) != text}
             for name, text in changed.items():
-                await _say(send, f"event: part\ndata: {encode({'id': name, 'html': text})}\n\n")
+                told = encode({"id": name, "version": made.version, "html": text})
+                await _say(send, f"event: part\nid: {made.version}\ndata: {told}\n\n")
             if changed:
                 said_s = monotonic_s()
             elif monotonic_s() - said_s >= HEARTBEAT_S:
                 await _say(send, ": alive\n\n")
                 said_s = monotonic_s()
-            before = parts
+            before = made.parts
             with suppress(TimeoutError):
                 await asyncio.wait_for(ended.wait(), self._look_s)
             if not ended.is_set():
                 # A database that cannot be asked for a moment leaves the page as it is.
                 with suppress(Failure):
-                    parts = await self._parts(page)
+                    made = await self._parts(page, made.version)
 
-    async def _parts(self, page: Visit) -> dict[str, str]:
-        """The parts as they are now. They hold no form, so whoever looks at the same page is shown the same."""
+    async def _parts(self, page: Visit, version_min: int) -> _Made:
+        """The parts as they are now. They hold no form, so whoever looks at the same page is shown the same.
+
+        What another stream has had made is used again while it is fresh, and not older than `version_min`.
+        """
         key = (page.root, page.own)
-        made_s, parts = self._made.get(key, (0.0, {}))
+        with self._lock:
+            kept, forgotten = self._made.get(key), self._forgotten
         now_s = monotonic_s()
-        if not parts or not 0 <= now_s - made_s < self._look_s / 2:
-            made = await aside(lambda: page_for(self._desk, page))
-            parts = {part.id: shown(part) for part in made.live}
-            if len(self._made) >= STREAMS_MAX:
-                self._made.clear()
-            self._made[key] = (now_s, parts)
-        return parts
+        if kept is not None and kept.version >= version_min and 0 <= now_s - kept.made_s < self._look_s / 2:
+            return kept
+        shown_page = await aside(lambda: page_for(self._desk, page))
+        if shown_page.refused is not None:
+            raise shown_page.refused
+        # This was read after the browser had got the other: it is newer, even where the clock was set back.
+        version = max(shown_page.version, version_min)
+        made = _Made(now_s, version, {part.id: shown(part) for part in shown_page.live})
+        with self._lock:
+            if forgotten == self._forgotten:
+                if len(self._made) >= STREAMS_MAX:
+                    self._made.clear()
+                self._made[key] = made
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The parts of a page, when they were made, and as of when they are."""
+
+    made_s: float
+    version: int
+    parts: Mapping[str, str]
+
+
+def _version(text: str) -> int:
+    """A version as a browser sends it; 0 when it is not one."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= VERSION_DIGITS_MAX else 0
 
 
 def _visit_of(visit: Visit) -> Visit:

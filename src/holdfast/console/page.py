@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from holdfast.catalog import Catalog
-from holdfast.console.visit import Visit
+from holdfast.catalog import Catalog, Failure
 from holdfast.http.markup import Markup
 from holdfast.store import Store
 from holdfast.watch.rules import Rule
@@ -23,6 +22,8 @@ class Desk:
     series: Series
     rules: Sequence[Rule]
     """The alert rules that are shown, and whose thresholds the charts draw."""
+    codes: Set[str] = frozenset()
+    """The codes that have a page: those of the catalogs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +45,12 @@ class Page:
     parts: Sequence[Part]
     section: str = ""
     """Which entry of the menu it belongs to."""
+    version: int = 0
+    """The time on the database's clock just before it was read: what is newer has a higher one, in every process."""
+    refused: Failure | None = None
+    """Why the page shows less than was asked for; programs get this instead."""
 
     @property
     def live(self) -> list[Live]:
         """The parts that are kept up to date."""
         return [part for part in self.parts if isinstance(part, Live)]
-
-
-Render = Callable[[Desk, Visit], Page]
-"""Makes a page; it may block. It raises Failure for what cannot be shown."""

@@ -96,10 +96,11 @@ def link(address: str, *content: str, **attributes: str) -> Markup:
 
 
 def code_link(visit: Visit, code: str | None) -> Markup:
-    """A code that leads to its page."""
+    """A code that leads to its page, where it has one."""
     if not code:
         return Markup()
-    return link(visit.to("faults", code), element("code", code))
+    shown = element("code", code)
+    return link(visit.to("faults", code), shown) if code in visit.codes else shown
 
 
 def notice(*content: str, tone: str = "plain") -> Markup:
@@ -117,19 +118,32 @@ def void(name: str, /, **attributes: str) -> Markup:
     return Markup(element(name, **attributes).removesuffix(f"</{name}>"))
 
 
-def field(label: str, name: str, value: str = "", *, kind: str = "text", **attributes: str) -> Markup:
-    """A labelled field of a form."""
-    given = void("input", type=kind, name=name, value=value, **attributes)
-    return element("label", element("span", label), given)
+def field(
+    label: str, name: str, value: str = "", *, kind: str = "text", problem: str = "", **attributes: str
+) -> Markup:
+    """A labelled field of a form, with what is wrong with its value beside it."""
+    given = void("input", type=kind, name=name, value=value, **attributes, **_wrong(name, problem))
+    return element("label", element("span", label), given, *_problem(name, problem))
 
 
-def choice(label: str, name: str, options: Iterable[tuple[str, str]], chosen: str) -> Markup:
-    """A labelled list to choose from: values and what they are called."""
+def choice(label: str, name: str, options: Iterable[tuple[str, str]], chosen: str, *, problem: str = "") -> Markup:
+    """A labelled list to choose from: values and what they are called. A value that is not among them is shown too."""
+    known = list(options)
+    if problem and chosen:
+        known.append((chosen, chosen))
     shown = [
-        element("option", title, value=value, **({"selected": ""} if value == chosen else {}))
-        for value, title in options
+        element("option", title, value=value, **({"selected": ""} if value == chosen else {})) for value, title in known
     ]
-    return element("label", element("span", label), element("select", *shown, name=name))
+    select = element("select", *shown, name=name, **_wrong(name, problem))
+    return element("label", element("span", label), select, *_problem(name, problem))
+
+
+def _wrong(name: str, problem: str) -> dict[str, str]:
+    return {"aria_invalid": "true", "aria_describedby": f"problem-{name}"} if problem else {}
+
+
+def _problem(name: str, problem: str) -> list[Markup]:
+    return [element("span", problem, id=f"problem-{name}", class_="problem")] if problem else []
 
 
 def act(visit: Visit, address: str, label: str, *content: str, tone: str = "", back: str | None = None) -> Markup:

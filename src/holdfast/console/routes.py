@@ -1,17 +1,18 @@
-"""Which address is which page, and which form does what."""
+"""Which address is which page, and which form does what: one table that dispatches, and that tests of access list."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 from holdfast.base.formatting import cut
-from holdfast.catalog.core import NOT_FOUND
+from holdfast.catalog import Failure
+from holdfast.catalog.core import METHOD_NOT_ALLOWED, NOT_FOUND
 from holdfast.console.actions import act_on
 from holdfast.console.background import Background
 from holdfast.console.filters import filter_of
-from holdfast.console.forms import safe_back
-from holdfast.console.page import Desk, Page, Render
+from holdfast.console.page import Desk, Page
 from holdfast.console.pages import (
     alerts,
     audit,
@@ -27,22 +28,55 @@ from holdfast.console.pages import (
 )
 from holdfast.console.pages import limits as limits_page
 from holdfast.console.visit import Visit
+from holdfast.http.return_path import checked
+from holdfast.http.route_table import Found, Route, RouteTable
 from holdfast.operate.bulk import Verb
 
 PATH_CHARS_SHOWN_MAX = 200
-VERBS_OF_MANY = frozenset(Verb)
+JOB_VERBS = ("cancel", "revive", "discard")
+QUEUE_VERBS = ("pause", "resume", "probe")
+BREAKER_VERBS = ("probe", "trip", "recover")
 
-_LISTS: Mapping[str, Render] = {
-    "": overview.page,
-    "jobs": jobs.page,
-    "deliveries": deliveries.page,
-    "dead": dead.page,
-    "faults": faults.page,
-    "breakers": breakers.page,
-    "limits": limits_page.page,
-    "alerts": alerts.page,
-    "audit": audit.page,
-}
+
+class Door(Enum):
+    """What the application itself answers."""
+
+    STATIC = auto()
+    LINK = auto()
+    TOKEN = auto()
+    LEAVE = auto()
+    LIVE = auto()
+
+
+OPEN = frozenset({Door.STATIC, Door.LINK, Door.TOKEN})
+"""The only ones that answer a caller without access."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shows:
+    """A page, made from what it reads, the visit, and the names in its path in their order."""
+
+    render: Callable[..., Page]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A form that arrived, from somebody who may send it."""
+
+    desk: Desk
+    background: Background
+    visit: Visit
+    form: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Does:
+    """What a form does; it returns the address to go to then. The names in the path come in their order."""
+
+    act: Callable[..., str]
+
+
+Answer = Shows | Does | Door
 
 
 def page_for(desk: Desk, visit: Visit) -> Page:
@@ -51,62 +85,98 @@ def page_for(desk: Desk, visit: Visit) -> Page:
     Raises:
         Failure: NOT_FOUND, or what the page itself raises.
     """
-    render, said = _render_of(visit.parts), visit.get("said")
+    found = route_of("GET", visit)
+    if not isinstance(found.answer, Shows):
+        raise _nothing(visit)
+    render, said = found.answer.render, visit.get("said")
 
     def make() -> Page:
-        page = render(desk, visit)
+        # Asked before anything is read: whatever is read now is at least as new as this.
+        version = desk.store.atomic(lambda tx: tx.now_us(), write=False)
+        page = replace(render(desk, visit, *found.names.values()), version=version)
         return page if said is None else replace(page, parts=[*audit.word_of(desk, said), *page.parts])
 
     return desk.store.snapshot(make)
 
 
-def answer_form(desk: Desk, background: Background, visit: Visit, form: Mapping[str, str]) -> str:
-    """Do what a form asks for; the address to go to then.
+def route_of(method: str, visit: Visit) -> Found[Answer]:
+    """What answers a request.
 
     Raises:
-        Failure: NOT_FOUND, or why it cannot be done.
+        Failure: NOT_FOUND; METHOD_NOT_ALLOWED where the path is there.
     """
-    assert visit.actor is not None, "forms are read after access was checked"
-    match visit.parts:
-        case ["jobs", job_id, verb] if job_id:
-            return _back(visit, form, act_on(desk.store, visit.actor, "job", verb, job_id, form))
-        case ["queues" | "breakers" as place, verb]:
-            # Such names are whatever somebody chose, slashes included: they come in the form, not in the path.
-            kind, name = place.removesuffix("s"), form.get("name", "")
-            return _back(visit, form, act_on(desk.store, visit.actor, kind, verb, name, form))
-        case ["dead", "resume"]:
-            return visit.to("dead", "progress", background.resume(form.get("id", ""), actor=visit.actor))
-        case ["dead", verb] if verb in VERBS_OF_MANY:
-            now_us = desk.store.atomic(lambda tx: tx.now_us(), write=False)
-            chosen = filter_of(replace(visit, query=form), now_us).dead()
-            begun = background.begin(Verb(verb), chosen, actor=visit.actor, reason=form.get("reason"))
-            return visit.to("dead", "progress", begun)
-        case _:
-            raise _nothing(visit.path)
+    found = ROUTES.find(method, visit.path)
+    if found is not None:
+        return found
+    if ROUTES.methods(visit.path):
+        raise METHOD_NOT_ALLOWED(method=method)
+    raise _nothing(visit)
 
 
-def _back(visit: Visit, form: Mapping[str, str], action_id: str) -> str:
-    path = safe_back(form.get("back", "/"))
-    return f"{visit.root}{path}{'&' if '?' in path else '?'}said={action_id}"
+def _nothing(visit: Visit) -> Failure:
+    return NOT_FOUND(path=cut(visit.path, PATH_CHARS_SHOWN_MAX))
 
 
-def _render_of(parts: list[str]) -> Render:
-    match parts:
-        case [name] if name in _LISTS:
-            return _LISTS[name]
-        case ["jobs", job_id] if job_id:
-            return lambda desk, visit: job.page(desk, visit, job_id)
-        case ["table", name]:
-            return lambda desk, visit: overview.panel_table(desk, visit, name)
-        case ["faults", code] if code:
-            return lambda desk, visit: fault.page(desk, visit, code)
-        case ["dead", verb] if verb in VERBS_OF_MANY:
-            return lambda desk, visit: dead_work.ask(desk, visit, verb)
-        case ["dead", "progress", action_id] if action_id:
-            return lambda desk, visit: dead_work.follow(desk, visit, action_id)
-        case _:
-            raise _nothing("/" + "/".join(parts))
+def _on_job(verb: str) -> Does:
+    return Does(lambda sent, job_id: _acted(sent, "job", verb, job_id))
 
 
-def _nothing(path: str) -> Exception:
-    return NOT_FOUND(path=cut(path, PATH_CHARS_SHOWN_MAX))
+def _on_named(kind: str, verb: str) -> Does:
+    # Such names are whatever somebody chose, slashes included: they come in the form, not in the path.
+    return Does(lambda sent: _acted(sent, kind, verb, sent.form.get("name", "")))
+
+
+def _acted(sent: Sent, kind: str, verb: str, name: str) -> str:
+    assert sent.visit.actor is not None, "forms are read after access was checked"
+    action_id = act_on(sent.desk.store, sent.visit.actor, kind, verb, name, sent.form)
+    path = checked(sent.form.get("back", "/"))
+    return f"{sent.visit.root}{path}{'&' if '?' in path else '?'}said={action_id}"
+
+
+def _on_many(verb: Verb) -> Does:
+    def act(sent: Sent) -> str:
+        assert sent.visit.actor is not None, "forms are read after access was checked"
+        now_us = sent.desk.store.atomic(lambda tx: tx.now_us(), write=False)
+        chosen = filter_of(replace(sent.visit, query=sent.form), now_us).dead()
+        begun = sent.background.begin(verb, chosen, actor=sent.visit.actor, reason=sent.form.get("reason"))
+        return sent.visit.to("dead", "progress", begun)
+
+    return Does(act)
+
+
+def _resumed(sent: Sent) -> str:
+    assert sent.visit.actor is not None, "forms are read after access was checked"
+    return sent.visit.to("dead", "progress", sent.background.resume(sent.form.get("id", ""), actor=sent.visit.actor))
+
+
+def _asks(verb: Verb) -> Shows:
+    return Shows(lambda desk, visit: dead_work.ask(desk, visit, verb))
+
+
+_TABLE: Mapping[str, Answer] = {
+    "GET /": Shows(overview.page),
+    "GET /table/{name}": Shows(overview.panel_table),
+    "GET /jobs": Shows(jobs.page),
+    "GET /jobs/{job_id}": Shows(job.page),
+    "GET /deliveries": Shows(deliveries.page),
+    "GET /dead": Shows(dead.page),
+    **{f"GET /dead/{verb}": _asks(verb) for verb in Verb},
+    "GET /dead/progress/{action_id}": Shows(dead_work.follow),
+    "GET /faults": Shows(faults.page),
+    "GET /faults/{code}": Shows(fault.page),
+    "GET /breakers": Shows(breakers.page),
+    "GET /limits": Shows(limits_page.page),
+    "GET /alerts": Shows(alerts.page),
+    "GET /audit": Shows(audit.page),
+    **{f"POST /jobs/{{job_id}}/{verb}": _on_job(verb) for verb in JOB_VERBS},
+    **{f"POST /queues/{verb}": _on_named("queue", verb) for verb in QUEUE_VERBS},
+    **{f"POST /breakers/{verb}": _on_named("breaker", verb) for verb in BREAKER_VERBS},
+    **{f"POST /dead/{verb}": _on_many(verb) for verb in Verb},
+    "POST /dead/resume": Does(_resumed),
+    "GET /enter": Door.LINK,
+    "POST /enter": Door.TOKEN,
+    "POST /leave": Door.LEAVE,
+    "GET /live": Door.LIVE,
+    "GET /static/{name}": Door.STATIC,
+}
+ROUTES: RouteTable[Answer] = RouteTable(Route(written, answer) for written, answer in _TABLE.items())

@@ -92,7 +92,7 @@ class Scope:
                 text = f"answered {value}" if value.isdigit() else None
                 return visit.to("deliveries", state="failed", endpoint=self.name, text=text, since=since)
             case _, "error_code":
-                return visit.to("faults", value)
+                return visit.to("faults", value) if value in visit.codes else ""
             case _:
                 return ""
 

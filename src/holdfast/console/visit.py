@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -31,6 +31,8 @@ class Visit:
     """Who acts, and from where; None for somebody who may not."""
     csrf: str = ""
     """What a form has to bring back."""
+    codes: Set[str] = frozenset()
+    """The codes that have a page."""
 
     @property
     def parts(self) -> list[str]:
@@ -38,8 +40,8 @@ class Visit:
         return self.path.split("/")[1:]
 
     def get(self, name: str) -> str | None:
-        """A value of the query; None when it is missing or empty."""
-        return self.query.get(name) or None
+        """A value of the query without the spaces around it; None when it is missing or empty."""
+        return self.query.get(name, "").strip() or None
 
     def to(self, *parts: str, **query: object) -> str:
         """The address of another page; what is None or empty stands not in the query."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any
 
+from holdfast.http.route_table import RouteTable
+
 DEPTH_MAX = 12
 REFUSED = 401
 IMPLIED = frozenset({"HEAD"})
@@ -55,28 +57,34 @@ def public(route: str, why: str, *, part: str = "") -> RouteAccess:
 
 
 def routes_of(application: Any) -> set[str]:
-    """The routes of every Starlette or FastAPI application inside, as `GET /path`, and those of pages of our own."""
+    """The routes of every Starlette or FastAPI application inside, as `GET /path`, and those of pages of our own.
+
+    Those are in a `RouteTable`, which dispatches too; or in `page_routes`, where another application stands behind.
+    """
     return {route for found in _applications(application, set(), 0) for route in _routes(found)}
 
 
 def _routes(found: Any) -> Iterator[str]:
+    if isinstance(found, RouteTable):
+        yield from (route.written for route in found.routes)
+        return
     yield from getattr(found, "page_routes", ())
     for path, methods in _paths(getattr(found, "routes", ()), ""):
         yield from (f"{method} {path}" for method in sorted(methods - IMPLIED))
 
 
 def _applications(place: Any, seen: set[int], depth: int) -> Iterator[Any]:
-    """Applications inside middleware, methods and functions, wherever they are kept."""
+    """Applications and route tables inside middleware, methods and functions, wherever they are kept."""
     if id(place) in seen or depth > DEPTH_MAX:
         return
     seen.add(id(place))
-    if hasattr(place, "routes") and hasattr(place, "router"):
+    if isinstance(place, RouteTable) or (hasattr(place, "routes") and hasattr(place, "router")):
         yield place
         return
     if hasattr(place, "page_routes"):  # written by hand, with other applications inside
         yield place
     for inner in _inside(place):
-        if callable(inner):
+        if callable(inner) or isinstance(inner, RouteTable):
             yield from _applications(inner, seen, depth + 1)
 
 

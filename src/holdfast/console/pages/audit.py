@@ -5,15 +5,12 @@ from __future__ import annotations
 from holdfast.base import redacted_text
 from holdfast.base.formatting import count, cut, moment_of
 from holdfast.catalog import Failure
-from holdfast.catalog.core import BAD_REQUEST
-from holdfast.console.filters import time_of
+from holdfast.console.filters import Problems, form_around, problems_of, time_fields, time_of, unreadable
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import Column, badge, choice, field, link, moment, notice, pager, table
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element, joined
-from holdfast.operate import ActorKind
 from holdfast.operate.audit_log import INTERRUPTED, AuditFilter, Entry, entries, entry
-from holdfast.store import Tx
 
 ROWS = 50
 SUBJECT_CHARS_MAX = 160
@@ -31,24 +28,22 @@ COLUMNS = (
 
 
 def page(desk: Desk, visit: Visit) -> Page:
-    """The actions, the last first.
-
-    Raises:
-        Failure: BAD_REQUEST names the field of the filter that cannot be read.
-    """
-
-    def read(tx: Tx) -> tuple[int, list[Entry]]:
-        wanted = _wanted(visit, tx.now_us())
-        return tx.now_us(), list(entries(tx, wanted, count=ROWS + 1, before=visit.get("before")))
-
-    now_us, found = desk.store.atomic(read, write=False)
+    """The actions, the last first."""
+    now_us = desk.store.atomic(lambda tx: tx.now_us(), write=False)
+    problems = problems_of(visit, now_us, choices={"kind": tuple(DOORS)})
+    if problems:
+        return unreadable("Audit", "audit", _form(visit, problems), problems)
+    wanted = _wanted(visit, now_us)
+    found = desk.store.atomic(
+        lambda tx: list(entries(tx, wanted, count=ROWS + 1, before=visit.get("before"))), write=False
+    )
     rows = [_row(visit, one, now_us) for one in found[:ROWS]]
     older = {"before": found[ROWS - 1].id} if len(found) > ROWS else None
     lead = "What was done by hand: on this console, on the command line and through the API."
     parts: list[Part] = [
         element("h1", "Audit"),
         element("p", lead, " The journal of each job has the rest.", class_="lead"),
-        _form(visit),
+        _form(visit, {}),
         Live("audit", table(COLUMNS, rows, caption="Audit", empty="No action matches.")),
         pager(visit, older=older, words="Older"),
     ]
@@ -68,13 +63,10 @@ def word_of(desk: Desk, action_id: str) -> list[Markup]:
 
 
 def _wanted(visit: Visit, now_us: int) -> AuditFilter:
-    kind = visit.get("kind")
-    if kind is not None and kind not in DOORS:
-        raise BAD_REQUEST("{field} is one of {known}.", field="kind", known=", ".join(ActorKind))
     since_us, until_us = time_of(visit, "since", now_us), time_of(visit, "until", now_us)
     return AuditFilter(
         who=visit.get("who"),
-        kind=kind,
+        kind=visit.get("kind"),
         verb=visit.get("verb"),
         subject=visit.get("subject"),
         since=None if since_us is None else moment_of(since_us),
@@ -82,25 +74,18 @@ def _wanted(visit: Visit, now_us: int) -> AuditFilter:
     )
 
 
-def _form(visit: Visit) -> Markup:
-    hint = {"placeholder": "2h or 2026-03-01T12:30"}
-    ways = [element("button", "Filter", type="submit")]
-    if visit.query:
-        ways.append(link(visit.to("audit"), "Clear", class_="plain"))
-    return element(
-        "form",
+def _form(visit: Visit, problems: Problems) -> Markup:
+    through = choice(
+        "Through", "kind", [("", "any"), *DOORS.items()], visit.get("kind") or "", problem=problems.get("kind", "")
+    )
+    fields = [
         field("Who", "who", visit.get("who") or ""),
-        choice("Through", "kind", [("", "any"), *DOORS.items()], visit.get("kind") or ""),
+        through,
         field("Verb", "verb", visit.get("verb") or ""),
         field("What", "subject", visit.get("subject") or "", placeholder="job: or queue:mail"),
-        field("Since", "since", visit.get("since") or "", **hint),
-        field("Until", "until", visit.get("until") or "", **hint),
-        element("div", *ways, class_="ways"),
-        method="get",
-        action=visit.to("audit"),
-        class_="filter",
-        role="search",
-    )
+        *time_fields(visit, problems),
+    ]
+    return form_around(visit, fields)
 
 
 def _row(visit: Visit, one: Entry, now_us: int) -> list[str]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from holdfast.base import redacted_text
 from holdfast.base.formatting import count, plural
 from holdfast.console.charts import sparkline
-from holdfast.console.filters import filter_form, filter_of
+from holdfast.console.filters import filter_form, filter_of, problems_of, unreadable
 from holdfast.console.listing import read_place
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.pages.dead_work import FILTERS
 from holdfast.console.parts import Column, code_link, link, moment, notice, pager, table
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element, joined
-from holdfast.operate.dead_groups import WALK_ROWS_MAX, Group, Groups, latest_groups
-from holdfast.store import Tx
+from holdfast.operate.dead_groups import WALK_ROWS_MAX, Group, latest_groups
 from holdfast.worker.dead_filter import LATEST_US
 
 MESSAGE_CHARS_MAX = 160
@@ -42,11 +41,13 @@ def page(desk: Desk, visit: Visit) -> Page:
     before = visit.get("before")
     place = NEWEST if before is None else read_place(before, NEWEST)
 
-    def read(tx: Tx) -> tuple[int, Groups]:
-        now_us = tx.now_us()
-        return now_us, latest_groups(tx, filter_of(visit, now_us).dead(), place)
-
-    now_us, found = desk.store.atomic(read, write=False)
+    now_us = desk.store.atomic(lambda tx: tx.now_us(), write=False)
+    problems = problems_of(visit, now_us)
+    form = filter_form(visit, names=NAMES, states=False, problems=problems)
+    if problems:
+        return unreadable("Dead letters", "dead", form, problems)
+    wanted = filter_of(visit, now_us).dead()
+    found = desk.store.atomic(lambda tx: latest_groups(tx, wanted, place), write=False)
     partly = found.next is not None or before is not None
     rows = [_row(visit, group, now_us, partly=partly) for group in found.groups]
     shown = table(COLUMNS, rows, caption="Groups of dead letters", empty="No dead letter matches.")
@@ -59,7 +60,7 @@ def page(desk: Desk, visit: Visit) -> Page:
     words = f"{many} in {plural(found.group_count, 'group')}."
     parts: list[Part] = [
         element("h1", "Dead letters"),
-        filter_form(visit, names=NAMES, states=False),
+        form,
         _all_matching(visit) if rows else Markup(),
         Live("dead", joined(element("p", words, class_="note"), *notes, shown)),
         pager(visit, older=None if found.next is None else {"before": found.next}, words="Look further back"),

@@ -6,8 +6,7 @@ from typing import Any
 
 from holdfast.base import encode, redacted_text
 from holdfast.base.formatting import age
-from holdfast.catalog.core import BAD_REQUEST
-from holdfast.console.filters import STATES, filter_form, time_of
+from holdfast.console.filters import filter_form, problems_of, time_of, unreadable
 from holdfast.console.listing import read_place
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import Column, badge, code_link, link, moment, notice, pager, table
@@ -31,7 +30,12 @@ COLUMNS = (
 
 def page(desk: Desk, visit: Visit) -> Page:
     """The deliveries that the address asks for."""
-    found = desk.store.atomic(lambda tx: _read(tx, visit), write=False)
+    now_us = desk.store.atomic(lambda tx: tx.now_us(), write=False)
+    problems = problems_of(visit, now_us)
+    form = filter_form(visit, names=NAMES, states=True, problems=problems)
+    if problems:
+        return unreadable("Deliveries", "deliveries", form, problems)
+    found = desk.store.atomic(lambda tx: _read(tx, visit, now_us), write=False)
     rows = [_row(visit, one, found.now_us) for one in found.rows]
     notes = []
     if found.cut:
@@ -39,7 +43,7 @@ def page(desk: Desk, visit: Visit) -> Page:
     shown = table(COLUMNS, rows, caption="Deliveries", empty="No delivery matches.")
     parts: list[Part] = [
         element("h1", "Deliveries"),
-        filter_form(visit, names=NAMES, states=True),
+        form,
         Live("deliveries", joined(shown, *notes)),
         pager(
             visit,
@@ -50,15 +54,11 @@ def page(desk: Desk, visit: Visit) -> Page:
     return Page("Deliveries", parts, "deliveries")
 
 
-def _read(tx: Tx, visit: Visit) -> DeliveryPage:
-    now_us = tx.now_us()
+def _read(tx: Tx, visit: Visit, now_us: int) -> DeliveryPage:
     before = visit.get("before")
-    state = visit.get("state")
-    if state is not None and state not in STATES:
-        raise BAD_REQUEST("{field} is one of {known}.", field="state", known=", ".join(STATES))
     return list_deliveries(
         tx,
-        DeliveryFilter(state=state, **{name: visit.get(name) for name, _ in NAMES}),
+        DeliveryFilter(state=visit.get("state"), **{name: visit.get(name) for name, _ in NAMES}),
         since_us=time_of(visit, "since", now_us),
         until_us=time_of(visit, "until", now_us),
         place=NEWEST if before is None else read_place(before, NEWEST),

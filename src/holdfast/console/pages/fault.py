@@ -40,17 +40,16 @@ def page(desk: Desk, visit: Visit, code: str) -> Page:
     found = [(catalog, fault) for catalog, fault in distinct(desk.catalogs) if fault.code == code]
     if not found:
         raise NOT_FOUND("No catalog here declares this code.", code=cut(code, 64))
-    known = {fault.code for catalog in desk.catalogs for fault in catalog}
     head = element("h1", code, class_="code")
     parts: list[Part] = [head, Live("often", _often(desk, visit, code))]
     for catalog, fault in found:
-        parts += _told(visit, catalog, fault, known, alone=len(found) == 1)
+        parts += _told(visit, catalog, fault, alone=len(found) == 1)
     return Page(code, parts, "faults")
 
 
-def _told(visit: Visit, catalog: Catalog, fault: Fault, known: set[str], *, alone: bool) -> Iterator[Markup]:
+def _told(visit: Visit, catalog: Catalog, fault: Fault, *, alone: bool) -> Iterator[Markup]:
     title = "Meaning" if alone else f"Meaning in {catalog.name}"
-    related = [joined(" ", code_link(visit, one) if one in known else element("code", one)) for one in fault.related]
+    related = [joined(" ", code_link(visit, one)) for one in fault.related]
     yield panel(
         title,
         element("blockquote", fault.says),

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.base import redacted_text
 from holdfast.base.formatting import age, cut
-from holdfast.console.filters import Filter, filter_form, filter_of
+from holdfast.console.filters import Filter, filter_form, filter_of, problems_of, unreadable
 from holdfast.console.listing import SCAN_ROWS_MAX, Listing, listed
 from holdfast.console.page import Desk, Live, Page, Part
 from holdfast.console.parts import Column, badge, code_link, link, moment, notice, pager, table
@@ -30,17 +30,21 @@ COLUMNS = (
 def page(desk: Desk, visit: Visit) -> Page:
     """The jobs that the address asks for."""
 
-    def read(tx: Tx) -> tuple[int, Filter, Listing]:
-        now_us = tx.now_us()
+    def read(tx: Tx) -> tuple[Filter, Listing]:
         wanted = filter_of(visit, now_us)
-        return now_us, wanted, listed(tx, wanted, before=visit.get("before"))
+        return wanted, listed(tx, wanted, before=visit.get("before"))
 
-    now_us, wanted, listing = desk.store.atomic(read, write=False)
+    now_us = desk.store.atomic(lambda tx: tx.now_us(), write=False)
+    problems = problems_of(visit, now_us)
+    form = filter_form(visit, names=NAMES, states=True, problems=problems)
+    if problems:
+        return unreadable("Jobs", "jobs", form, problems)
+    wanted, listing = desk.store.atomic(read, write=False)
     rows = [_row(visit, job, now_us) for job in listing.jobs]
     shown = table(COLUMNS, rows, caption="Jobs", empty="No job matches.")
     parts: list[Part] = [
         element("h1", "Jobs"),
-        filter_form(visit, names=NAMES, states=True),
+        form,
         *_group_note(visit, wanted),
         Live("jobs", joined(element("p", _words(listing), class_="note"), shown, *_cut_note(listing))),
         pager(visit, older=_next(listing), words="Continue searching" if listing.cut else "Next"),

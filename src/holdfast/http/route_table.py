@@ -1,0 +1,80 @@
+"""Routes as a table that dispatches and can be listed: what answers here is what a test of access asks.
+
+A path is written as `/jobs/{job_id}`; a name in braces stands for one segment that is not empty. A route with no name
+in it comes before one that has names, whatever the order of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Route(Generic[T]):
+    """One method of one path, written as `GET /jobs`, and what answers it. HEAD is answered where GET is."""
+
+    written: str
+    answer: T
+
+    @property
+    def method(self) -> str:
+        return self.written.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        return self.written.partition(" ")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[T]):
+    """What answers a request, and the values of the names in its path."""
+
+    answer: T
+    names: Mapping[str, str]
+
+
+class RouteTable(Generic[T]):
+    """The routes of one application."""
+
+    def __init__(self, routes: Iterable[Route[T]]) -> None:
+        """
+        Raises:
+            ValueError: a method of a path is there twice.
+        """
+        self.routes = tuple(sorted(routes, key=lambda route: "{" in route.path))
+        listed = [route.written for route in self.routes]
+        twice = {one for one in listed if listed.count(one) > 1}
+        if twice:
+            raise ValueError(f"more than one route is {', '.join(sorted(twice))}")
+
+    def find(self, method: str, path: str) -> Found[T] | None:
+        """What answers; None when nothing does."""
+        wanted = "GET" if method == "HEAD" else method
+        for route in self.routes:
+            names = _names(route.path, path)
+            if names is not None and route.method == wanted:
+                return Found(route.answer, names)
+        return None
+
+    def methods(self, path: str) -> list[str]:
+        """The methods that a path answers; none for a path that is not there."""
+        found = {route.method for route in self.routes if _names(route.path, path) is not None}
+        return sorted(found | ({"HEAD"} if "GET" in found else set()))
+
+
+def _names(pattern: str, path: str) -> dict[str, str] | None:
+    """The values of the names in a pattern; None when the path does not fit it."""
+    wanted, given = pattern.split("/"), path.split("/")
+    if len(wanted) != len(given):
+        return None
+    names = {}
+    for part, value in zip(wanted, given, strict=True):
+        if part.startswith("{") and value:
+            names[part[1:-1]] = value
+        elif part != value:
+            return None
+    return names
