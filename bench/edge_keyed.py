@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, sleep
 
+from bench.edge_program import BARE, MODEL, ROW
 from bench.jobs_process import ROOT, Unavailable
 from bench.jobs_rows import announce, missing_row
 from bench.jobs_server import bench_server
@@ -23,6 +24,11 @@ ROUND_S, WARM_S = 2.0, 0.5
 OF_PLAIN_MIN = 0.6
 UP_S_MAX = 30.0
 BODY = b'{"n":12}'
+ENDPOINTS = {
+    BARE: " that is a bare function of Starlette",
+    MODEL: " of FastAPI with a model",
+    ROW: " of FastAPI that also inserts a row",
+}
 
 
 def keyed_rows(folder: Path, quick: bool) -> list[Row]:
@@ -38,23 +44,30 @@ def keyed_rows(folder: Path, quick: bool) -> list[Row]:
     return rows
 
 
-def _group(engine: str) -> str:
-    return f"{engine}: {CLIENTS} clients of one endpoint, requests per second"
+def _group(engine: str, says: str = "") -> str:
+    return f"{engine}: {CLIENTS} clients of one endpoint{says}, requests per second"
 
 
 def _rows(engine: str, url: str, rounds: int) -> list[Row]:
-    best = {False: 0.0, True: 0.0}
+    rows = []
     with _served(url) as port:
-        asyncio.run(_rate(port, keyed=True, seconds=WARM_S))
-        for _ in range(rounds):
-            for keyed in best:
-                best[keyed] = max(best[keyed], asyncio.run(_rate(port, keyed=keyed, seconds=ROUND_S)))
+        asyncio.run(_rate(port, MODEL, keyed=True, seconds=WARM_S))
+        for path, says in ENDPOINTS.items():
+            best = {False: 0.0, True: 0.0}
+            for _ in range(rounds):
+                for keyed in best:
+                    best[keyed] = max(best[keyed], asyncio.run(_rate(port, path, keyed=keyed, seconds=ROUND_S)))
+            rows += _pair(_group(engine, says), best)
+    return rows
+
+
+def _pair(group: str, best: dict[bool, float]) -> list[Row]:
     share = best[True] / best[False]
     asked = Asked(bound=OF_PLAIN_MIN, reached=share, unit="× without a key", at_most=False)
     return [
-        Row(group=_group(engine), name="without a key", figure=best[False], unit="1/s"),
+        Row(group=group, name="without a key", figure=best[False], unit="1/s"),
         Row(
-            group=_group(engine),
+            group=group,
             name="each with a new idempotency key",
             figure=best[True],
             unit="1/s",
@@ -90,15 +103,15 @@ def _answers(port: int) -> bool:
     return True
 
 
-async def _rate(port: int, *, keyed: bool, seconds: float) -> float:
+async def _rate(port: int, path: str, *, keyed: bool, seconds: float) -> float:
     began_s = perf_counter()
-    counts = await asyncio.gather(*(_client(port, keyed, began_s + seconds) for _ in range(CLIENTS)))
+    counts = await asyncio.gather(*(_client(port, path, keyed, began_s + seconds) for _ in range(CLIENTS)))
     return sum(counts) / (perf_counter() - began_s)
 
 
-async def _client(port: int, keyed: bool, until_s: float) -> int:
+async def _client(port: int, path: str, keyed: bool, until_s: float) -> int:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = f"POST / HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {len(BODY)}\r\n"
+    head = f"POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {len(BODY)}\r\n"
     count = 0
     while perf_counter() < until_s:
         key = f"idempotency-key: {new_id()}\r\n" if keyed else ""

@@ -61,7 +61,7 @@ def test_each_claim_of_a_batch_has_the_verdict_that_it_would_have_alone(store: S
     claims.append(keys._claim(tenant="t", operation="pay", key="answered", request_hash="another"))
     claims.append(keys._claim(tenant="u", operation="pay", key="new", request_hash="r"))
     twin = keys._claim(tenant="t", operation="pay", key="new", request_hash="r")
-    verdicts = keys._together._begin_all([*claims, twin])
+    verdicts = keys._together.write_all([*claims, twin])
     assert [type(verdict) for verdict in verdicts] == [
         *(Started, Replay, Replay, InProgress, Started, Started),
         Mismatch,
@@ -72,11 +72,11 @@ def test_each_claim_of_a_batch_has_the_verdict_that_it_would_have_alone(store: S
         claim.token for claim, verdict in zip(claims, verdicts, strict=False) if isinstance(verdict, Started)
     ]
     assert all(verdict.answer == ANSWER for verdict in verdicts if isinstance(verdict, Replay))
-    assert journal(store, "other") == ["key.begun"]
-    [again, *_] = keys._together._begin_all(claims)
+    assert journal(store, "released") == ["key.released", "key.begun_again"]
+    [again, *_] = keys._together.write_all(claims)
     assert isinstance(again, Started)
     assert again.token == claims[0].token, "a batch whose reply was lost recognises its own work"
-    assert journal(store, "other") == ["key.begun"]
+    assert journal(store, "released") == ["key.released", "key.begun_again"]
 
 
 @pytest.mark.parametrize("body", [b"made", b"\0" * (keys_together.GROUPED_BYTES_MAX + 1)], ids=["small", "large"])
@@ -87,10 +87,10 @@ def test_whoever_comes_too_late_in_a_batch_concerns_nobody_else(store: Store, bo
     taken_over = started(keys, "b")
     kept = stored(Answer(200, (), body), frozenset())
     finishes = [(one, kept, None) for one in held]
-    assert keys._together._finish_all(finishes) == [True, False, True, True]
-    assert journal(store, "a") == ["key.begun", "key.finished"]
+    assert keys._together.write_all(finishes) == [True, False, True, True]
+    assert journal(store, "a") == ["key.finished"]
     assert [verb for verb in journal(store, "b") if verb == "key.lost"] == ["key.lost"]
-    assert keys._together._finish_all([finishes[0], finishes[2]]) == [True, True], "the same answer again is stored"
+    assert keys._together.write_all([finishes[0], finishes[2]]) == [True, True], "the same answer again is stored"
     replay = begin(keys, "a")
     assert isinstance(replay, Replay)
     assert replay.answer.body == body

@@ -119,7 +119,7 @@ def begin(tx: Tx, claim: Claim) -> Begun | None:
     # Looking comes first: PostgreSQL lets an insert that meets a row wait for whoever is changing that row.
     found = tx.row("idempotency.look", **scope)
     if found is None:
-        return _begin(tx, "idempotency.begin", claim)
+        return insert(tx, claim)
     seen = _sighting(found)
     if seen.token == claim.token:
         return claim.started(seen.first_seen_us)  # the reply to an earlier commit of this very claim was lost
@@ -131,6 +131,11 @@ def begin(tx: Tx, claim: Claim) -> Begun | None:
     return _begin(tx, "idempotency.begin_again", claim, reason=verdict.reason, **as_seen)
 
 
+def insert(tx: Tx, claim: Claim) -> Started | None:
+    """Take a key that is new; None when it is there already. On PostgreSQL it waits for whoever is changing the row."""
+    return _begin(tx, "idempotency.begin", claim)
+
+
 def _begin(tx: Tx, statement: str, claim: Claim, *, reason: str | None = None, **as_seen: Any) -> Started | None:
     row = tx.row(
         statement,
@@ -139,13 +144,12 @@ def _begin(tx: Tx, statement: str, claim: Claim, *, reason: str | None = None, *
         token=claim.token,
         lease_us=claim.lease_us,
         expires_us=claim.expires_us,
-        subject=_subject(claim),
         **as_seen,
     )
     if row is None:
         return None
-    if tx.engine == SQLITE or statement != "idempotency.begin":
-        _note(tx, claim, "key.begun", reason=reason)
+    if reason is not None:
+        _note(tx, claim, "key.begun_again", reason=reason)
     return claim.started(row[0])
 
 
@@ -153,7 +157,7 @@ def finish(tx: Tx, started: Started, answer: Stored, *, expires_us: int, code: s
     """Store the answer; False when the key is somebody else's. The same answer again, by the same holder, is stored."""
     scope = _scope(started)
     kept = {"status": answer.status, "headers": answer.headers, "body": answer.body, "resources": answer.resources}
-    noted = {"subject": _subject(started), "code": code, "duration_us": _duration_us(started)}
+    noted = {"subject": subject(started), "code": code, "duration_us": _duration_us(started)}
     if tx.row("idempotency.finish", **scope, **kept, **noted, token=started.token, expires_us=expires_us) is None:
         found = tx.row("idempotency.look", **scope)
         return (
@@ -255,7 +259,7 @@ def _json(text: str) -> Json:
 def _note(tx: Tx, held: Claim | Started, verb: str, *, code: str | None = None, reason: str | None = None) -> None:
     tx.run(
         "idempotency.note",
-        subject=_subject(held),
+        subject=subject(held),
         verb=verb,
         operation=held.operation,
         code=code,
@@ -264,7 +268,8 @@ def _note(tx: Tx, held: Claim | Started, verb: str, *, code: str | None = None, 
     )
 
 
-def _subject(held: Claim | Started) -> str:
+def subject(held: Claim | Started) -> str:
+    """How the journal names a key."""
     return canonical([held.tenant, held.operation, held.key])
 
 

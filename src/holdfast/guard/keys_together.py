@@ -1,15 +1,16 @@
 """Keys of concurrent requests share commits: whoever begins or finishes one while others are being written goes with
 the next transaction. Each caller still waits until its own key is on disk, and each has a verdict of its own.
 
-A batch is the phases of its callers in one transaction; the usual ones of one tenant and operation take few statements
-for all of them. Two callers with the same key never share a batch: the second would see what is not committed yet.
+A batch holds begins and finishes alike: a program under load has as many of one as of the other. The usual ones of one
+tenant and operation take few statements for all of them. Two callers with the same key never share a batch: the second
+would see what is not committed yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from holdfast.base.combiner import Combiner
 from holdfast.catalog import Failure
@@ -24,13 +25,15 @@ if TYPE_CHECKING:
     from holdfast.store import Store, Tx
 
 TOGETHER_MAX = 100
-"""So many keys in one transaction at most: their rows are locked until it commits."""
+"""Maximum number of keys in one transaction: their rows are locked until it commits."""
 GROUPED_BYTES_MAX = 16_384
 """Larger answers are stored each with a statement of its own."""
 
+Write = Claim | Finish
+Told = Begun | bool | Failure | None
+"""Of a claim its verdict, of a finish whether it was stored; or the database's failure."""
+W = TypeVar("W", Claim, Finish)
 T = TypeVar("T")
-Verdict = Begun | None | Failure
-Settled = bool | Failure
 
 
 class KeysTogether:
@@ -39,11 +42,9 @@ class KeysTogether:
     def __init__(self, store: Store, *, expires_us: int) -> None:
         self._store = store
         self._expires_us = expires_us
-        self._begins: Combiner[Claim, Verdict] = Combiner(self._begin_all, most=TOGETHER_MAX)
-        self._finishes: Combiner[Finish, Settled] = Combiner(self._finish_all, most=TOGETHER_MAX)
+        self._writes: Combiner[Write, Told] = Combiner(self.write_all, most=TOGETHER_MAX)
         # The same for coroutines, which need asyncio: made when there is one.
-        self._begins_async: Gathering[Claim, Verdict] | None = None
-        self._finishes_async: Gathering[Finish, Settled] | None = None
+        self._writes_async: Gathering[Write, Told] | None = None
 
     def begin(self, claim: Claim) -> Begun | None:
         """Take the key, or say why not; None when it changed hands in this moment and is worth another look.
@@ -51,15 +52,11 @@ class KeysTogether:
         Raises:
             Failure: the database's own.
         """
-        return _told(self._begins.submit(claim))
+        return cast("Begun | None", _raised(self._writes.submit(claim)))
 
     async def begin_async(self, claim: Claim) -> Begun | None:
         """The same, for coroutines."""
-        if self._begins_async is None:
-            from holdfast.base.gathering import Gathering
-
-            self._begins_async = Gathering(self._begin_all, most=TOGETHER_MAX)
-        return _told(await self._begins_async.submit(claim))
+        return cast("Begun | None", _raised(await self._gathering().submit(claim)))
 
     def finish(self, started: Started, kept: Stored, code: str | None) -> bool:
         """Store the answer; False when the key is somebody else's, which is then written down.
@@ -67,106 +64,112 @@ class KeysTogether:
         Raises:
             Failure: the database's own.
         """
-        return _told(self._finishes.submit((started, kept, code)))
+        return cast("bool", _raised(self._writes.submit((started, kept, code))))
 
     async def finish_async(self, started: Started, kept: Stored, code: str | None) -> bool:
         """The same, for coroutines."""
-        if self._finishes_async is None:
-            from holdfast.base.gathering import Gathering
+        return cast("bool", _raised(await self._gathering().submit((started, kept, code))))
 
-            self._finishes_async = Gathering(self._finish_all, most=TOGETHER_MAX)
-        return _told(await self._finishes_async.submit((started, kept, code)))
-
-    def _begin_all(self, claims: Sequence[Claim]) -> list[Verdict]:
-        first: dict[tuple[str, str, str], Claim] = {}
-        for claim in claims:
-            first.setdefault(_scope(claim), claim)
+    def write_all(self, writes: Sequence[Write]) -> list[Told]:
+        """Write these in one transaction; those that cannot go together, each in one of its own."""
+        first: dict[tuple[str, str, str], Write] = {}
+        for write in writes:
+            first.setdefault(_scope(write), write)
         # In one order everywhere, so that two processes never wait for each other crosswise.
         ordered = [first[scope] for scope in sorted(first)]
-        found: dict[int, Verdict] = {}
+        found: dict[int, Told] = {}
         try:
-            found = self._store.atomic(lambda tx: _begin(tx, ordered), repeatable=True)
+            found = self._store.atomic(lambda tx: self._write(tx, ordered), repeatable=True)
+        except NotAll:
+            pass  # each for itself, so that whoever came too late concerns nobody else
         except Failure as failure:
-            if failure.retryable or len(claims) == 1:
-                return [failure] * len(claims)
-        return [found[one.token] if one.token in found else self._begin_alone(one) for one in claims]
+            if failure.retryable or len(writes) == 1:
+                return [failure] * len(writes)
+        return [found[id(one)] if id(one) in found else self._write_alone(one) for one in writes]
 
-    def _begin_alone(self, claim: Claim) -> Verdict:
+    def _gathering(self) -> Gathering[Write, Told]:
+        if self._writes_async is None:
+            from holdfast.base.gathering import Gathering
+
+            self._writes_async = Gathering(self.write_all, most=TOGETHER_MAX)
+        return self._writes_async
+
+    def _write(self, tx: Tx, writes: Sequence[Write]) -> dict[int, Told]:
+        """What became of each, by its identity.
+
+        Raises:
+            NotAll: the transaction is to be rolled back.
+        """
+        found: dict[int, Told] = {}
+        for finishes in _groups([one for one in writes if not isinstance(one, Claim)]):
+            self._finish(tx, finishes)
+            found |= dict.fromkeys(map(id, finishes), True)
+        for claims in _groups([one for one in writes if isinstance(one, Claim)]):
+            found |= _begin(tx, claims)
+        return found
+
+    def _finish(self, tx: Tx, finishes: Sequence[Finish]) -> None:
+        grouped = [one for one in finishes if len(one[1].body) <= GROUPED_BYTES_MAX] if len(finishes) > 1 else []
+        if grouped:
+            finish_all(tx, grouped, expires_us=self._expires_us)
+        for one in finishes:
+            if (not grouped or len(one[1].body) > GROUPED_BYTES_MAX) and not self._finish_one(tx, one):
+                raise NotAll
+
+    def _finish_one(self, tx: Tx, finish: Finish) -> bool:
+        started, kept, code = finish
+        return key_ledger.finish(tx, started, kept, expires_us=self._expires_us, code=code)
+
+    def _write_alone(self, write: Write) -> Told:
         """A twin of another in the batch, or one of a batch that could not be written: it concerns nobody else."""
+
+        def phase(tx: Tx) -> Told:
+            if isinstance(write, Claim):
+                return key_ledger.begin(tx, write)
+            if self._finish_one(tx, write):
+                return True
+            key_ledger.note_lost(tx, write[0])
+            return False
+
         try:
-            return self._store.atomic(lambda tx: key_ledger.begin(tx, claim), repeatable=True)
+            return self._store.atomic(phase, repeatable=True)
         except Failure as failure:
             return failure
 
-    def _finish_all(self, finishes: Sequence[Finish]) -> list[Settled]:
-        if len(finishes) == 1:
-            return [self._finish_alone(finishes[0])]
-        ordered = sorted(finishes, key=lambda one: _scope(one[0]))
-        if len({_scope(started) for started, _, _ in ordered}) == len(ordered):
-            try:
-                self._store.atomic(lambda tx: self._finish_groups(tx, ordered), repeatable=True)
-                return [True] * len(finishes)
-            except NotAll:
-                pass  # each for itself, so that whoever came too late concerns nobody else
-            except Failure as failure:
-                if failure.retryable:
-                    return [failure] * len(finishes)
-        return [self._finish_alone(one) for one in finishes]
 
-    def _finish_groups(self, tx: Tx, finishes: Sequence[Finish]) -> None:
-        for group in _groups(finishes, lambda one: one[0]):
-            small = [one for one in group if len(one[1].body) <= GROUPED_BYTES_MAX]
-            if small:
-                finish_all(tx, small, expires_us=self._expires_us)
-            for started, kept, code in group:
-                large = len(kept.body) > GROUPED_BYTES_MAX
-                if large and not key_ledger.finish(tx, started, kept, expires_us=self._expires_us, code=code):
-                    raise NotAll
+def _raised(told: T | Failure) -> T:
+    """What a caller was told.
 
-    def _finish_alone(self, finish: Finish) -> Settled:
-        try:
-            return self._store.atomic(lambda tx: self._finish(tx, *finish), repeatable=True)
-        except Failure as failure:
-            return failure
-
-    def _finish(self, tx: Tx, started: Started, kept: Stored, code: str | None) -> bool:
-        done = key_ledger.finish(tx, started, kept, expires_us=self._expires_us, code=code)
-        if not done:
-            key_ledger.note_lost(tx, started)
-        return done
-
-
-def _told(result: T | Failure) -> T:
-    if isinstance(result, Failure):
-        # The failure of a batch is everybody's; each caller raises one of its own, of its own request.
-        mine = copy(result)
+    Raises:
+        Failure: the batch's, as one of the caller's own: each raises it in the context of its own request.
+    """
+    if isinstance(told, Failure):
+        mine = copy(told)
         mine.context = current_context()
         raise mine
-    return result
+    return told
 
 
-def _begin(tx: Tx, claims: Sequence[Claim]) -> dict[int, Verdict]:
-    """What became of each claim, by its token."""
-    found: dict[int, Verdict] = {}
-    for group in _groups(claims, lambda claim: claim):
-        if len(group) == 1:
-            found[group[0].token] = key_ledger.begin(tx, group[0])
-            continue
-        began, there = begin_new(tx, group)
-        for claim in group:
-            # One that was neither there nor taken is being begun by somebody else just now: worth another look.
-            known = began.get(claim.token)
-            found[claim.token] = key_ledger.begin(tx, claim) if known is None and claim.key in there else known
+def _begin(tx: Tx, claims: Sequence[Claim]) -> dict[int, Told]:
+    if len(claims) == 1:
+        return {id(claims[0]): key_ledger.begin(tx, claims[0])}
+    began, there = begin_new(tx, claims)
+    found: dict[int, Told] = {}
+    for claim in claims:
+        # One that was neither there nor taken is being begun by somebody else just now: worth another look.
+        known = began.get(claim.token)
+        found[id(claim)] = key_ledger.begin(tx, claim) if known is None and claim.key in there else known
     return found
 
 
-def _groups(items: Sequence[T], held: Callable[[T], Claim | Started]) -> list[list[T]]:
+def _groups(writes: Sequence[W]) -> list[list[W]]:
     """Those of one tenant and operation together, in the order that they have."""
-    groups: dict[tuple[str, str], list[T]] = {}
-    for item in items:
-        groups.setdefault((held(item).tenant, held(item).operation), []).append(item)
+    groups: dict[tuple[str, str], list[W]] = {}
+    for write in writes:
+        groups.setdefault(_scope(write)[:2], []).append(write)
     return list(groups.values())
 
 
-def _scope(held: Claim | Started) -> tuple[str, str, str]:
+def _scope(write: Write) -> tuple[str, str, str]:
+    held = write if isinstance(write, Claim) else write[0]
     return held.tenant, held.operation, held.key

@@ -3,18 +3,13 @@
 -- commit.
 
 -- name: begin
--- PostgreSQL writes the journal in the same statement: a round trip costs as much as the row.
-/* postgresql: WITH begun AS ( */
+-- The journal has no row for it: the key itself says when it was first seen, and its end how long it took.
 INSERT INTO holdfast_idempotency (tenant, operation, key, request_hash, state, token, lease_until_us,
                          first_seen_us, last_seen_us, expires_us)
 VALUES (:tenant, :operation, :key, :request_hash, 'working', :token, {now_us} + :lease_us,
         {now_us}, {now_us}, {now_us} + :expires_us)
 ON CONFLICT (tenant, operation, key) DO NOTHING
-RETURNING first_seen_us
-/* postgresql: ), noted AS (
-  INSERT INTO holdfast_journal (at_us, subject, verb, kind)
-  SELECT {now_us}, :subject, 'key.begun', :operation FROM begun)
-SELECT first_seen_us FROM begun */;
+RETURNING first_seen_us;
 
 -- name: begin_again
 -- Only if the key is still as it was seen: in that state, under that token, and nobody's.
@@ -63,6 +58,7 @@ UPDATE holdfast_idempotency
 RETURNING token;
 
 -- name: finish
+-- PostgreSQL writes the journal in the same statement: a round trip costs as much as the row.
 /* postgresql: WITH finished AS ( */
 UPDATE holdfast_idempotency
    SET state = 'done', lease_until_us = NULL, status = :status, headers = :headers, body = :body,
@@ -99,33 +95,41 @@ INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us, rea
 VALUES ({now_us}, :subject, :verb, :operation, :code, :duration_us, :reason);
 
 -- name: known_keys
--- Looking comes first, so that nobody waits for whoever changes a key that is there.
 SELECT key, token, first_seen_us FROM holdfast_idempotency
  WHERE tenant = :tenant AND operation = :operation AND key {among: keys};
 
 -- name: begin_keys
+-- PostgreSQL alone. A key that is there is left out before the insert, which would wait for whoever is changing it; the
+-- subquery has a limit so that it is asked by the primary key, row by row, and never becomes a join with all keys.
+/* postgresql:
 INSERT INTO holdfast_idempotency (tenant, operation, key, request_hash, state, token, lease_until_us,
                          first_seen_us, last_seen_us, expires_us)
 SELECT :tenant, :operation, given.key, given.request_hash, 'working', given.token, {now_us} + :lease_us,
        {now_us}, {now_us}, {now_us} + :expires_us
   FROM {given: key text, request_hash text, token bigint}
- WHERE true
+ WHERE (SELECT 1 FROM holdfast_idempotency AS known
+         WHERE known.tenant = :tenant AND known.operation = :operation AND known.key = given.key LIMIT 1) IS NULL
 ON CONFLICT (tenant, operation, key) DO NOTHING
-RETURNING token, first_seen_us;
+RETURNING token, first_seen_us */
+/* sqlite: SELECT 1 */;
 
 -- name: finish_keys
 -- PostgreSQL alone. The answers come as one JSON object, with their bodies in hex: joined to a table, they would be
 -- looked for in all keys.
 /* postgresql:
-UPDATE holdfast_idempotency
-   SET state = 'done', lease_until_us = NULL, status = (:held::jsonb -> key ->> 1)::integer,
-       headers = :held::jsonb -> key ->> 2, body = decode(:held::jsonb -> key ->> 3, 'hex'),
-       resources = :held::jsonb -> key ->> 4, expires_us = {now_us} + :expires_us
- WHERE tenant = :tenant AND operation = :operation AND key {among: keys} AND state = 'working'
-   AND token = (:held::jsonb -> key ->> 0)::bigint */
-/* sqlite: SELECT 1 WHERE :held IS NULL */;
-
--- name: note_keys
-INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us)
-SELECT {now_us}, given.subject, :verb, :operation, given.code, given.duration_us
-  FROM {given: subject text, code text, duration_us bigint};
+WITH finished AS (
+  UPDATE holdfast_idempotency
+     SET state = 'done', lease_until_us = NULL, status = (:held::jsonb -> key ->> 1)::integer,
+         headers = :held::jsonb -> key ->> 2, body = decode(:held::jsonb -> key ->> 3, 'hex'),
+         resources = :held::jsonb -> key ->> 4, expires_us = {now_us} + :expires_us
+   WHERE tenant = :tenant AND operation = :operation AND key {among: keys} AND state = 'working'
+     AND token = (:held::jsonb -> key ->> 0)::bigint
+  RETURNING key
+), noted AS (
+  INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us)
+  SELECT {now_us}, :held::jsonb -> key ->> 5, 'key.finished', :operation, :held::jsonb -> key ->> 6,
+         (:held::jsonb -> key ->> 7)::bigint
+    FROM finished
+)
+SELECT count(*) FROM finished */
+/* sqlite: SELECT 1 */;
