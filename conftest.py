@@ -29,7 +29,13 @@ RERUNS_MAX = 3
 """More tests than that do not fail by chance in one run."""
 
 ENGINES = ("sqlite", "postgresql")
-POOLED = ("/tests/crash/", "/tests/store/test_store.py", "/tests/store/test_transactions.py", "/tests/worker/")
+POOLED = (
+    "/tests/crash/",
+    "/tests/store/",
+    "/tests/worker/",
+    "/tests/guard/test_idempotency.py",
+    "/tests/guard/test_keys_together.py",
+)
 NOT_POOLED = ("test_wake.py",)
 """Tests that also run through a pooler: what the durable core promises. Behind one, workers do not listen."""
 TEMPLATE = "holdfast_template"
