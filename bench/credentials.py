@@ -88,7 +88,7 @@ def _measured(engine: str, url: str, quick: bool) -> list[Row]:
 def _rate(platform: Platform, sending: subprocess.Popen[str], count: int) -> float:
     """Events per second, from the first effect to the last delivery settled."""
     events = [
-        NewEvent("contribution_created", _event(f"evt_{number}"), f"evt_{number}", tenant=TENANT)
+        NewEvent("contribution_created", _event(f"evt_{number}"), f"evt_{number}", tenant=TENANT, raw=True)
         for number in range(count)
     ]
     for start in range(0, count, BATCH):

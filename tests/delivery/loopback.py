@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import socket
 import ssl
 import threading
@@ -33,6 +34,11 @@ class Got:
     headers: dict[str, str]
     body: bytes
     at_us: int
+
+    @property
+    def data(self) -> Any:
+        """The payload of the event that it brings, from its envelope."""
+        return json.loads(self.body)["data"]
 
 
 @dataclass(frozen=True)

@@ -66,8 +66,8 @@ def test_a_2xx_marks_the_event_delivered(deliveries: Deliveries, worker: Virtual
     one_for_each(deliveries, receiver, [Say(status) for status in (200, 201, 202, 204)])
     worker.run()
     assert deliveries.undelivered.count() == 0
-    assert [(got.path, got.body) for got in sorted(receiver.got, key=lambda got: got.path)] == [
-        (f"/{number}", b'{"order":7}') for number in range(4)
+    assert [(got.path, got.data) for got in sorted(receiver.got, key=lambda got: got.path)] == [
+        (f"/{number}", {"order": 7}) for number in range(4)
     ]
 
 

@@ -145,7 +145,7 @@ def test_a_large_event_is_sent_whole_and_one_that_is_too_large_is_refused(
     deliveries.endpoints.add(receiver.url)
     deliveries.publish("big", "ü" * 300_000)
     worker.run()
-    assert receiver.got[0].body == ('"' + "ü" * 300_000 + '"').encode()
+    assert receiver.got[0].data == "ü" * 300_000
     with pytest.raises(Failure) as caught:
         deliveries.publish("big", "x" * 1_048_576)
     assert (caught.value.code, caught.value.status) == ("EVENT_TOO_LARGE", 413)

@@ -58,7 +58,7 @@ def test_a_worker_that_has_just_seen_it_sends_nothing_more_after_a_second(
     deliveries.endpoints.remove(endpoint.id)
     time.advance(FRESH_S)
     worker.run()
-    assert [got.body for got in receiver.got] == [b'"before"']
+    assert [got.data for got in receiver.got] == ["before"]
     assert deliveries.undelivered.count() == 20
 
 

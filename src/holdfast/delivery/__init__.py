@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from holdfast.delivery.endpoints import Endpoints
     from holdfast.delivery.exchange import Outgoing, Reply, Send
     from holdfast.delivery.faults import DELIVERY
+    from holdfast.delivery.incoming import Incoming
     from holdfast.delivery.key_sets import Fetch
     from holdfast.delivery.outcome import read_reply
     from holdfast.delivery.publishing import EVENT_BYTES_MAX, NewEvent, Published, new_event_id
-    from holdfast.delivery.receive import Incoming, Receiver
+    from holdfast.delivery.receive import Receiver
     from holdfast.delivery.saleor import SaleorSignature
     from holdfast.delivery.signing import SECRETS_MAX, SecretInvalid, Signer, Verified, Verifier
     from holdfast.delivery.standard import StandardWebhooks
@@ -32,7 +33,7 @@ _HOMES = {
     "EVENT_BYTES_MAX": "publishing",
     "EventHistory": "deliveries",
     "Fetch": "key_sets",
-    "Incoming": "receive",
+    "Incoming": "incoming",
     "NewEvent": "publishing",
     "Outgoing": "exchange",
     "Published": "publishing",

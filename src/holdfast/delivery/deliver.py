@@ -19,6 +19,7 @@ from holdfast.catalog.core import GONE
 from holdfast.delivery import outcome
 from holdfast.delivery.admission import Admitted, EndpointBreakers, Held, take_pace
 from holdfast.delivery.endpoints import disable_endpoint
+from holdfast.delivery.envelope import wrapped
 from holdfast.delivery.exchange import Outgoing, Reply
 from holdfast.delivery.faults import ENDPOINT_DISABLED, ENDPOINT_NOT_FOUND, EVENT_NOT_FOUND, NO_SECRET
 from holdfast.delivery.flight import Flight, Flights
@@ -62,6 +63,7 @@ class Task:
     endpoint: str
     tenant: str = ""
     body: str | None = None
+    occurred_us: int | None = None
     key: str | None = None
     position: int | None = None
     status: int | None = None
@@ -245,7 +247,7 @@ def _result(task: Task) -> Result | None:
 
 def _request(task: Task, known: Known) -> Outgoing:
     endpoint = known.endpoint
-    body = (task.body or "").encode()
+    body = wrapped(task.type, task.occurred_us, task.body or "").encode()
     try:
         if known.sign is None:
             raise SecretInvalid("there is no such scheme, or no secret for it")

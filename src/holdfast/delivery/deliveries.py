@@ -135,22 +135,27 @@ class Deliveries:
         id: str | None = None,
         key: str | None = None,
         tenant: str | None = None,
+        raw: bool = False,
         tx: Tx | None = None,
     ) -> Published:
         """Tell everybody who wants to know; it is on disk when this returns, or with the caller's transaction.
+
+        What is sent is the Standard Webhooks envelope: `{"type": …, "timestamp": …, "data": payload}`.
 
         Args:
             event_type: such as `order.paid`; endpoints choose by it.
             id: of your own, so that publishing twice is publishing once; without one, one is made.
             key: endpoints that are `ordered` get the events of one key one after the other.
             tenant: whose event it is, and whose endpoints are told; of one tenant's deliveries only that one.
+            raw: send the payload itself, without the envelope, where a contract asks for it.
             tx: what `store.join(connection)` returns, or `store.atomic` hands over.
 
         Raises:
             Failure: BAD_REQUEST names the field; EVENT_TOO_LARGE; EVENT_ID_TAKEN; or the database's own failure.
         """
         owned_by = owner(self.tenant, tenant)
-        event = NewEvent(event_type, payload, key=key, tenant=owned_by, **({} if id is None else {"id": id}))
+        known = {} if id is None else {"id": id}
+        event = NewEvent(event_type, payload, key=key, tenant=owned_by, raw=raw, **known)
         if tx is not None:
             return self.publish_many([event], tx=tx)[0]
         return self._together.publish(prepared([event])[0], current_context())

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from holdfast.base import Json, SecretLeak, encode, limits, prefixed_id
+from holdfast.base import Json, SecretLeak, encode, limits, now_us, prefixed_id
 from holdfast.base.arguments import is_a
 from holdfast.base.codec import why_no_json
 from holdfast.catalog.context import Context, current_context, enter_context, leave_context
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.delivery.endpoint import TYPE_SHAPE, wants
 from holdfast.delivery.endpoints import ENDPOINTS_MAX
+from holdfast.delivery.envelope import wrapped
 from holdfast.delivery.faults import EVENT_ID_TAKEN, EVENT_TOO_LARGE
 from holdfast.store import Row, Tx
 from holdfast.worker import Enqueued, Jobs, NewJob
@@ -23,7 +24,7 @@ from holdfast.worker import Enqueued, Jobs, NewJob
 NAME = "webhook"
 EVENT_BYTES_MAX = 1_048_576
 INLINE_BYTES_MAX = 32_768
-"""A body up to this size travels with its job, so that a delivery reads nothing; a larger one is read when due."""
+"""A payload up to this size travels with its job, so that a delivery reads nothing; a larger one is read when due."""
 EVENTS_MAX = 1_000
 """So many events are published in one call."""
 NAME_CHARS_MAX = 200
@@ -68,6 +69,8 @@ class NewEvent:
     """At endpoints that want order, events of one key are sent one after the other."""
     tenant: str = ""
     """Whose endpoints are told."""
+    raw: bool = False
+    """Send the payload itself, where a contract asks for it, instead of the Standard Webhooks envelope around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ def prepared(events: Sequence[NewEvent]) -> list[Row]:
     rows: dict[EventKey, Row] = {}
     for event in events:
         row = _checked(event)
-        if rows.setdefault(key_of(row), row) != row:
+        if not _same(rows.setdefault(key_of(row), row), row):
             raise EVENT_ID_TAKEN(event_id=event.id)
     return list(rows.values())
 
@@ -157,9 +160,14 @@ def _told_apart(tx: Tx, rows: Sequence[Row], published_by: str) -> set[EventKey]
         ids = [row[0] for row in rows if row[1] == tenant]
         stored |= {key_of(row): row for row in tx.rows("delivery.published", tenant=tenant, ids=ids)}
     for row in rows:
-        if stored[key_of(row)][:5] != row:
+        if not _same(stored[key_of(row)], row):
             raise EVENT_ID_TAKEN(event_id=row[0])
-    return {key for key, row in stored.items() if row[5] == published_by}
+    return {key for key, row in stored.items() if row[6] == published_by}
+
+
+def _same(one: Row, other: Row) -> bool:
+    """Whether two rows say the same; when it happened is that of the first."""
+    return one[:5] == other[:5] and (one[5] is None) == (other[5] is None)
 
 
 def _enqueue(
@@ -218,8 +226,10 @@ def _positions(tx: Tx, pairs: Sequence[tuple[Row, _Receiver]]) -> list[int | Non
 
 
 def _job(by: Channel, row: Row, to: _Receiver, position: int | None) -> NewJob:
-    event_id, tenant, event_type, key, body = row
+    event_id, tenant, event_type, key, body, occurred_us = row
     payload: dict[str, Any] = {"event": event_id, "type": event_type, "endpoint": to.id}
+    if occurred_us is not None:
+        payload["occurred_us"] = occurred_us
     if len(body) <= INLINE_BYTES_MAX:
         payload["body"] = body
     if position is not None:
@@ -235,22 +245,28 @@ def _checked(event: NewEvent) -> Row:
     for name, value, absent in (("key", event.key, None), ("tenant", event.tenant, "")):
         if value != absent and not _is_name(value):
             raise BAD_REQUEST("{field} has 1 to {most} printable characters.", field=name, most=NAME_CHARS_MAX)
-    return (event.id, event.tenant, event.type, event.key, _body(event.payload))
+    if not isinstance(event.raw, bool):
+        raise BAD_REQUEST("{field} is true or false.", field="raw")
+    occurred_us = None if event.raw else now_us()
+    return (event.id, event.tenant, event.type, event.key, _body(event, occurred_us), occurred_us)
 
 
 def _is_name(value: object) -> bool:
     return isinstance(value, str) and 1 <= len(value) <= NAME_CHARS_MAX and value.isprintable()
 
 
-def _body(payload: Json) -> str:
+def _body(event: NewEvent, occurred_us: int | None) -> str:
     try:
-        text = encode(payload)
+        text = encode(event.payload)
     except SecretLeak:
         raise
     except (TypeError, ValueError, RecursionError) as error:
-        why = why_no_json(payload, error)
+        why = why_no_json(event.payload, error)
         raise BAD_REQUEST("{field} has no JSON form: {why}", field="payload", why=why) from error
-    size = len(text.encode())
+    # What counts is what is sent. A character has at most four bytes: only long texts need the exact count.
+    if len(text) <= EVENT_BYTES_MAX // 8:
+        return text
+    size = len(wrapped(event.type, occurred_us, text).encode())
     if size > EVENT_BYTES_MAX:
         raise EVENT_TOO_LARGE(bytes=size, bytes_max=EVENT_BYTES_MAX)
     return text

@@ -12,15 +12,15 @@ answer = receiver.receive(request.headers, request.body, handle)
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from holdfast.base import CodecError, Json, Secret, bus, decode, is_asynchronous, monotonic_s
-from holdfast.catalog import Dialect, Failure, Fault, render
+from holdfast.base import Secret, bus, is_asynchronous, monotonic_s
+from holdfast.catalog import Dialect, Failure, render
 from holdfast.catalog.core import INTERNAL_ERROR, PAYLOAD_TOO_LARGE, RATE_LIMIT_EXCEEDED
 from holdfast.catalog.durable import IDEMPOTENCY_IN_PROGRESS, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_LOST
-from holdfast.delivery.faults import EVENT_IN_PROGRESS, INVALID_JSON, INVALID_PAYLOAD
-from holdfast.delivery.signing import RawHeaders, Verified, Verifier, listed
+from holdfast.delivery.faults import EVENT_IN_PROGRESS, INVALID_PAYLOAD
+from holdfast.delivery.incoming import Heard, Incoming
+from holdfast.delivery.signing import RawHeaders, Verifier, listed
 from holdfast.delivery.threads import Threads, on_this_loop
 from holdfast.guard.idempotency import Answer
 
@@ -38,42 +38,6 @@ THREADS_MAX = 64
 """So many requests are worked on at once where an event loop hands them over."""
 OPERATION = "webhook.receive"
 EVENT_ID_FIELD = "event_id"
-
-
-@dataclass(slots=True)
-class _Heard:
-    """What is told of a request to whoever listens."""
-
-    began_s: float
-    event_id: str | None = None
-    fault: Fault | None = None
-    """What the handler failed with, where that is the answer; a repeat that gets it again is a repeat like any."""
-
-
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    """A genuine request."""
-
-    headers: RawHeaders = field(repr=False)
-    body: bytes = field(repr=False)
-    verified: Verified
-    _heard: _Heard | None = field(default=None, repr=False, compare=False)
-
-    def known_as(self, event_id: str) -> None:
-        """Say which event it is, where only the handler finds out: whoever listens is told."""
-        if self._heard is not None:
-            self._heard.event_id = event_id
-
-    def json(self) -> Json:
-        """The body as JSON.
-
-        Raises:
-            Failure: INVALID_JSON.
-        """
-        try:
-            return decode(self.body, bytes_max=max(len(self.body), 1))
-        except CodecError as broken:
-            raise INVALID_JSON(reason=broken.reason, explanation=broken.explanation) from broken
 
 
 Handle = Callable[[Incoming], Any]
@@ -174,7 +138,7 @@ class Receiver:
 
     def receive(self, headers: RawHeaders, body: bytes, handle: Handle) -> Answer:
         """The answer to a request. Never raises an `Exception`."""
-        heard = _Heard(monotonic_s()) if bus.listeners else None
+        heard = Heard(monotonic_s()) if bus.listeners else None
         try:
             incoming = self._admitted(listed(headers), body, heard)
             if self._keys is None:
@@ -193,7 +157,7 @@ class Receiver:
             return await self._threads.run(self.receive, headers, body, handle)
         if not self._on_loop:
             return await self._threads.run(self.receive, headers, body, on_this_loop(handle))
-        heard = _Heard(monotonic_s()) if bus.listeners else None
+        heard = Heard(monotonic_s()) if bus.listeners else None
         try:
             incoming = self._admitted(listed(headers), body, heard)
             if self._keys is None:
@@ -206,7 +170,7 @@ class Receiver:
             self._tell(heard)
         return answer
 
-    def _admitted(self, headers: RawHeaders, body: bytes, heard: _Heard | None) -> Incoming:
+    def _admitted(self, headers: RawHeaders, body: bytes, heard: Heard | None) -> Incoming:
         """The request, once size, signature and rate limit have let it through."""
         if len(body) > self.bytes_max:
             raise PAYLOAD_TOO_LARGE(bytes_max=self.bytes_max)
@@ -220,7 +184,7 @@ class Receiver:
                 raise RATE_LIMIT_EXCEEDED(retry_after_s=refusal.retry_after_s, **facts)
         return incoming
 
-    def _once(self, keys: ReceivedKeys, incoming: Incoming, handle: Handle, heard: _Heard | None) -> Answer:
+    def _once(self, keys: ReceivedKeys, incoming: Incoming, handle: Handle, heard: Heard | None) -> Answer:
         """The handler's answer, or the one it gave before to the same event."""
         key = self._key(incoming, heard)
         try:
@@ -232,7 +196,7 @@ class Receiver:
             raise told from failure
 
     async def _once_async(
-        self, keys: ReceivedKeys, incoming: Incoming, handle: HandleAsync, heard: _Heard | None
+        self, keys: ReceivedKeys, incoming: Incoming, handle: HandleAsync, heard: Heard | None
     ) -> Answer:
         key = self._key(incoming, heard)
 
@@ -246,13 +210,13 @@ class Receiver:
                 raise
             raise told from failure
 
-    def _key(self, incoming: Incoming, heard: _Heard | None) -> str:
+    def _key(self, incoming: Incoming, heard: Heard | None) -> str:
         event_id = self._identify(incoming)
         if heard is not None:
             heard.event_id = event_id
         return event_id or _digest(incoming.body)
 
-    def _failed(self, error: Exception, heard: _Heard | None) -> Answer:
+    def _failed(self, error: Exception, heard: Heard | None) -> Answer:
         if not isinstance(error, Failure):
             self._report(error)
             error = INTERNAL_ERROR()
@@ -260,7 +224,7 @@ class Receiver:
             heard.fault = error.fault
         return self._answer(error)
 
-    def _tell(self, heard: _Heard) -> None:
+    def _tell(self, heard: Heard) -> None:
         facts = {"code": None} if heard.fault is None else heard.fault.facts
         took_s = monotonic_s() - heard.began_s
         bus.tell("webhook.received", source=self._source, event_id=heard.event_id, duration_s=took_s, **facts)
@@ -292,7 +256,7 @@ def _is_quick(limit: Limiter | None) -> bool:
     return limit is None or isinstance(limit, Bucket)
 
 
-def _told(answered: Answered, heard: _Heard | None) -> Answer:
+def _told(answered: Answered, heard: Heard | None) -> Answer:
     if heard is not None:
         heard.fault = None if answered.failure is None else answered.failure.fault
     return Answer(answered.answer.status, answered.headers, answered.answer.body)

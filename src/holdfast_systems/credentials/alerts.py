@@ -102,7 +102,8 @@ class Alerts:
 
     def _publish(self, tx: Tx, alert: Alert, alert_id: str) -> None:
         told = {"message": alert.message, "event_id": alert.event_id, "error": alert.error}
-        self._deliveries.publish(OPS_TYPE, told, id=alert_id, tenant=OPS_TENANT, tx=tx)
+        # The alert's body is that of the contract, which knows no envelope.
+        self._deliveries.publish(OPS_TYPE, told, id=alert_id, tenant=OPS_TENANT, raw=True, tx=tx)
 
     def _hear(self, verb: str, facts: Facts) -> None:
         if verb == "job.failed" and facts.get("kind") == _DELIVERY_KIND:

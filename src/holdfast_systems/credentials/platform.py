@@ -85,7 +85,8 @@ class Platform:
         # In one spelling, so that the same event is recognised however its JSON was written.
         spelt = canonical({**document, "event_id": event_id}).encode()
         payload = decode(spelt, bytes_max=len(spelt))
-        published = self.own.publish(event_type, payload, id=event_id)
+        # The engine's contract has a body of its own, with the id and the type in it.
+        published = self.own.publish(event_type, payload, id=event_id, raw=True)
         # A repeat is told to nobody anew: where the event went is known from the first time.
         routed = published.endpoint_ids if published.created else self.history(event_id).deliveries
         return {"event_id": event_id, "event_type": event_type, "status": "accepted" if routed else UNROUTED}

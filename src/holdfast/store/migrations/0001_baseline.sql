@@ -290,8 +290,10 @@ CREATE TABLE holdfast_webhook_event (
   id TEXT NOT NULL,
   type TEXT NOT NULL,
   order_key TEXT,
-  -- Exactly what is sent.
+  -- The payload as JSON. It is sent as the `data` of an envelope that names the type and this time; where there is
+  -- none, the payload itself is sent.
   body TEXT NOT NULL,
+  occurred_us BIGINT,
   -- Which call published it, so that a call that is repeated recognises its own work.
   published_by TEXT NOT NULL,
   created_us BIGINT NOT NULL,

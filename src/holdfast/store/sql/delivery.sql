@@ -94,14 +94,14 @@ SELECT tat_us FROM holdfast_webhook_pace WHERE endpoint_id = :endpoint_id /* pos
 UPDATE holdfast_webhook_pace SET tat_us = :tat_us WHERE endpoint_id = :endpoint_id;
 
 -- name: publish
-INSERT INTO holdfast_webhook_event (id, tenant, type, order_key, body, published_by, created_us)
-SELECT given.id, given.tenant, given.type, given.order_key, given.body, :published_by, {now_us}
-  FROM {given: id text, tenant text, type text, order_key text, body text}
+INSERT INTO holdfast_webhook_event (id, tenant, type, order_key, body, occurred_us, published_by, created_us)
+SELECT given.id, given.tenant, given.type, given.order_key, given.body, given.occurred_us, :published_by, {now_us}
+  FROM {given: id text, tenant text, type text, order_key text, body text, occurred_us bigint}
  WHERE true
 ON CONFLICT (tenant, id) DO NOTHING;
 
 -- name: published
-SELECT id, tenant, type, order_key, body, published_by FROM holdfast_webhook_event
+SELECT id, tenant, type, order_key, body, occurred_us, published_by FROM holdfast_webhook_event
  WHERE tenant = :tenant AND id {among: ids};
 
 -- name: receivers

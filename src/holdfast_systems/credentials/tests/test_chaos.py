@@ -153,7 +153,7 @@ def test_every_event_has_exactly_one_effect_whatever_goes_wrong(
     events = story(EVENTS, dice)
     with chaotic(engine.parts["engine"], EVENTS) as receiver:
         platform.come_home(receiver.url, Secret(SECRET))
-        told = [NewEvent(one["event_type"], one, one["event_id"], tenant=TENANT) for one in events]
+        told = [NewEvent(one["event_type"], one, one["event_id"], tenant=TENANT, raw=True) for one in events]
         for start in range(0, EVENTS, BATCH):
             platform.deliveries.publish_many(told[start : start + BATCH])
         senders = Senders(database_url, receiver.url)
