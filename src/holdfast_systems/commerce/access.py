@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
-from holdfast.http.route_access import RouteAccess
+from holdfast.http.route_access import RouteAccess, public
 from holdfast_systems.commerce.model import CONTROL_PLANE
 
-CATALOG = (
-    "GET /openapi.json",
+ANY_TOKEN = (
     "GET /plans",
     "GET /plans/{sku}",
     "GET /offerings",
     "GET /offerings/{offering_id}",
+    "GET /instances",
+    "GET /buyers/me",
 )
 TRUSTED = (
+    "GET /openapi.json",
     "PUT /plans/{sku}",
     "PUT /offerings/{offering_id}",
+    "POST /integrations/saleor/order-paid",
+    "POST /instances",
+    "GET /instances/{instance_id}/allowlist",
+    "PUT /instances/{instance_id}/allowlist",
+    "GET /instances/{instance_id}/bindings",
+    "GET /instances/{instance_id}/bindings/{tool}",
+    "PUT /instances/{instance_id}/bindings/{tool}",
+    "GET /instances/{instance_id}/entitlements",
+    "PUT /instances/{instance_id}/entitlements",
+    "POST /wallets/{wallet_id}/topups",
+    "POST /billing/authorize",
+    "POST /billing/settle",
+    "POST /billing/release",
+    "POST /buyers/sessions",
 )
-ROUTES = (
-    *(RouteAccess(route, part=CONTROL_PLANE) for route in CATALOG),
-    *(RouteAccess(route, part=CONTROL_PLANE) for route in TRUSTED),
+OF_BUYER = (
+    "GET /instances/{instance_id}",
+    "POST /instances/{instance_id}/pause",
+    "POST /instances/{instance_id}/resume",
+    "GET /wallets/{wallet_id}",
+    "GET /wallets/{wallet_id}/entries",
 )
+CONTROL_PLANE_ROUTES = (
+    *(RouteAccess(route, part=CONTROL_PLANE) for route in ANY_TOKEN),
+    *(RouteAccess(route, other=403, lower=403, part=CONTROL_PLANE) for route in TRUSTED),
+    *(RouteAccess(route, other=404, part=CONTROL_PLANE) for route in OF_BUYER),
+    public("POST /buyers/enter", "the ticket of the link is the proof", part=CONTROL_PLANE),
+)
+ROUTES = CONTROL_PLANE_ROUTES

@@ -12,6 +12,7 @@ from enum import StrEnum
 from holdfast.http.access import CHALLENGE
 from holdfast.http.asgi import Scope, header
 from holdfast.http.exchange import Exchange
+from holdfast.http.origin import is_foreign
 from holdfast.http.wrong_tokens import WRONG_TOKENS, bearer
 from holdfast_systems.commerce.faults import NOT_ENTITLED
 from holdfast_systems.commerce.tokens import Claims, TokenKind, Tokens
@@ -88,9 +89,15 @@ class Admission:
             if bearer(scope):
                 WRONG_TOKENS.note(scope)
             raise exchange.voice.fault("UNAUTHORIZED").occur()
-        if caller.kind not in self._kinds(scope):
+        if caller.kind not in self._kinds(scope) or self._is_forged(scope):
             raise NOT_ENTITLED()
         scope[CALLER_KEY] = caller
+
+    @staticmethod
+    def _is_forged(scope: Scope) -> bool:
+        """Whether a page of another site wants to change something with the buyer's cookie."""
+        by_cookie = not bearer(scope) and scope["method"] not in ("GET", "HEAD")
+        return by_cookie and is_foreign(scope, "")
 
     def caller(self, scope: Scope) -> Caller | None:
         """Who sends the request; None without a token in force."""
@@ -117,7 +124,7 @@ def caller_of(scope: Scope) -> Caller:
 
 
 def cookie(scope: Scope) -> str:
-    """The buyer's token in the cookie; empty without one. Where it counts, writes are checked for their origin."""
+    """The buyer's token in the cookie; empty without one."""
     for part in header(scope, "cookie").split(";"):
         name, _, value = part.strip().partition("=")
         if name == COOKIE:

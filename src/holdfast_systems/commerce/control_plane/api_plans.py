@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from holdfast.http import documented
 from holdfast_systems.commerce.control_plane import plans
+from holdfast_systems.commerce.control_plane.fields import CREDITS_MAX, Name, NamePath, Title
 from holdfast_systems.commerce.control_plane.service import Service, Told
+from holdfast_systems.commerce.faults import OFFERING_NOT_FOUND, PLAN_NOT_FOUND
 from holdfast_systems.commerce.model import PlanKind
 
-CREDITS_MAX = 1_000_000_000
 PER_MINUTE_MAX = 1_000_000
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
-Sku = Annotated[str, Path(pattern=NAME)]
-Name = Annotated[str, Field(pattern=NAME)]
 PerMinute = Annotated[int, Field(ge=1, le=PER_MINUTE_MAX)]
 
 
@@ -36,7 +35,7 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     kind: PlanKind
-    title: str = Field(min_length=1, max_length=200)
+    title: Title
     credits: int = Field(ge=0, le=CREDITS_MAX)
     offering: Name | None = None
     softFail: bool = False  # noqa: N815
@@ -56,7 +55,7 @@ class Offering(BaseModel):
     """A flow of the runtime, with the tools that its instances may use from the start."""
 
     model_config = ConfigDict(extra="forbid")
-    title: str = Field(min_length=1, max_length=200)
+    title: Title
     flow: Name
     tools: list[Name] = Field(default=[], max_length=100)
 
@@ -69,12 +68,12 @@ def plan_routes(service: Service) -> APIRouter:
     async def list_plans() -> Response:
         return await service.read(lambda tx: {"plans": plans.plans(tx)})
 
-    @routes.get("/plans/{sku}", summary="What a product code buys")
-    async def show_plan(sku: Sku) -> Response:
+    @routes.get("/plans/{sku}", summary="What a product code buys", responses=documented(PLAN_NOT_FOUND))
+    async def show_plan(sku: NamePath) -> Response:
         return await service.read(lambda tx: plans.plan(tx, sku))
 
-    @routes.put("/plans/{sku}", summary="Create a plan, or replace it")
-    async def put_plan(request: Request, sku: Sku, plan: Plan) -> Response:
+    @routes.put("/plans/{sku}", summary="Create a plan, or replace it", responses=documented(OFFERING_NOT_FOUND))
+    async def put_plan(request: Request, sku: NamePath, plan: Plan) -> Response:
         document: dict[str, Any] = {"sku": sku, **plan.model_dump(mode="json")}
         return await service.operate(request, "put", f"plan:{sku}", lambda tx: Told(plans.put_plan(tx, document)))
 
@@ -82,12 +81,12 @@ def plan_routes(service: Service) -> APIRouter:
     async def list_offerings() -> Response:
         return await service.read(lambda tx: {"offerings": plans.offerings(tx)})
 
-    @routes.get("/offerings/{offering_id}", summary="An offering")
-    async def show_offering(offering_id: Sku) -> Response:
+    @routes.get("/offerings/{offering_id}", summary="An offering", responses=documented(OFFERING_NOT_FOUND))
+    async def show_offering(offering_id: NamePath) -> Response:
         return await service.read(lambda tx: plans.offering(tx, offering_id))
 
     @routes.put("/offerings/{offering_id}", summary="Create an offering, or replace it")
-    async def put_offering(request: Request, offering_id: Sku, offering: Offering) -> Response:
+    async def put_offering(request: Request, offering_id: NamePath, offering: Offering) -> Response:
         document: dict[str, Any] = {"id": offering_id, **offering.model_dump(mode="json")}
         return await service.operate(
             request, "put", f"offering:{offering_id}", lambda tx: Told(plans.put_offering(tx, document))

@@ -7,9 +7,15 @@ from fastapi import APIRouter, FastAPI
 from holdfast.guard import Keys
 from holdfast.http import BodyRule, Edge, Idempotency, describe
 from holdfast.http.asgi import Application, Scope
+from holdfast.worker import Handlers, QueueSettings
 from holdfast_systems.commerce.admission import TRUSTED, Admission, CallerKind, caller_of
 from holdfast_systems.commerce.control_plane import plans
+from holdfast_systems.commerce.control_plane.api_billing import billing_routes, order_routes, wallet_routes
+from holdfast_systems.commerce.control_plane.api_buyers import buyer_routes
+from holdfast_systems.commerce.control_plane.api_instances import binding_routes, instance_list, instance_routes
 from holdfast_systems.commerce.control_plane.api_plans import plan_routes
+from holdfast_systems.commerce.control_plane.cursors import Cursors
+from holdfast_systems.commerce.control_plane.ledger import Ledger
 from holdfast_systems.commerce.control_plane.service import Service
 from holdfast_systems.commerce.faults import REMAP
 from holdfast_systems.commerce.model import CONTROL_PLANE
@@ -19,18 +25,46 @@ BODY_BYTES_MAX = 65_536
 KEYS_KEPT_S = 30 * 86_400.0
 """The shop may repeat an order for days."""
 TWIN_WAIT_S = 5.0
-BUYERS_READ = frozenset({*TRUSTED, CallerKind.BUYER})
+OPERATION_CHARS_MAX = 200
+QUEUE = "commerce.ledger"
+SWEEP = "commerce.sweep"
+ENTER = "/buyers/enter"
+BUYERS_POST = ("/pause", "/resume", "/uploads", "/ingestions")
+PRIVATE = ("/bindings", "/allowlist", "/entitlements", "/openapi.json")
+BUYERS = frozenset({*TRUSTED, CallerKind.BUYER})
 
 
 def part(context: Context) -> Part:
     """The control plane on this ground."""
-    store = context.ground.store
+    store, settings = context.ground.store, context.settings
     plans.seed(store)
     service = Service(store=store, keys=Keys(store, expires_s=KEYS_KEPT_S))
+    ledger = Ledger(store, reservation_s=settings.reservation_s)
+    cursors = Cursors(context.tokens.derived("cursors"))
+    routes = [
+        plan_routes(service),
+        order_routes(service),
+        instance_list(service, cursors),
+        instance_routes(service),
+        binding_routes(service),
+        wallet_routes(service, cursors),
+        billing_routes(ledger),
+        buyer_routes(service, context.tokens),
+    ]
     return Part(
         name=CONTROL_PLANE,
-        app=_application(context, service, [plan_routes(service)]),
+        app=_application(context, service, routes),
+        handlers=_handlers(ledger, every_s=settings.sweep_every_s),
     )
+
+
+def _handlers(ledger: Ledger, *, every_s: float) -> Handlers:
+    """The sweep of expired reservations, by the clock, once across all processes."""
+    handlers = Handlers()
+    handlers.serve(QueueSettings(QUEUE, concurrency=1))
+    handlers.handle(SWEEP)(lambda job: ledger.sweep())  # noqa: ARG005 - it has no payload
+    handlers.enqueue_by_clock(SWEEP, every_s=every_s, kind=SWEEP, queue=QUEUE)
+    return handlers
 
 
 def _application(context: Context, service: Service, routes: list[APIRouter]) -> Application:
@@ -43,12 +77,38 @@ def _application(context: Context, service: Service, routes: list[APIRouter]) ->
         catalog=context.catalog,
         remap=REMAP,
         body=BodyRule(bytes_max=BODY_BYTES_MAX),
-        access=Admission(context.tokens, kinds=_kinds),
+        access=Admission(context.tokens, kinds=_kinds, public=_is_public),
         idempotency=Idempotency(
-            keys=service.keys, caller=lambda scope: caller_of(scope).name, methods={"POST"}, wait_s=TWIN_WAIT_S
+            keys=service.keys,
+            caller=lambda scope: caller_of(scope).name,
+            methods={"POST"},
+            when=_is_keyed,
+            # The same wherever the control plane stands.
+            operation=lambda scope: f"{scope['method']} {below(scope)}"[:OPERATION_CHARS_MAX],
+            wait_s=TWIN_WAIT_S,
         ),
     )
 
 
 def _kinds(scope: Scope) -> frozenset[CallerKind]:
-    return BUYERS_READ if scope["method"] == "GET" else TRUSTED
+    """Buyers read what is theirs, pause it and resume it; plans are no secret; the rest is for services."""
+    path, method = below(scope), scope["method"]
+    if method == "POST":
+        return BUYERS if path.endswith(BUYERS_POST) else TRUSTED
+    private = path.endswith(PRIVATE) or "/bindings/" in path
+    return BUYERS if method == "GET" and not private else TRUSTED
+
+
+def _is_public(scope: Scope) -> bool:
+    """A ticket is all the proof that its link brings."""
+    return below(scope) == ENTER and scope["method"] == "POST"
+
+
+def _is_keyed(scope: Scope) -> bool:
+    """Billing is idempotent by itself; answers to buyers' sessions hold tokens and are not kept."""
+    return not below(scope).startswith(("/billing/", "/buyers/"))
+
+
+def below(scope: Scope) -> str:
+    """The path below where the control plane stands."""
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))

@@ -29,7 +29,7 @@ CREATE TABLE holdfast_commerce_plan (
 
 -- One for each tenant. What was paid in is available, held by running runs, or spent; nothing else can be stored.
 CREATE TABLE holdfast_commerce_wallet (
-  id TEXT PRIMARY KEY,
+  id TEXT /* postgresql: COLLATE "C" */ PRIMARY KEY,
   tenant TEXT NOT NULL,
   available BIGINT NOT NULL,
   held BIGINT NOT NULL,
@@ -44,7 +44,7 @@ CREATE TABLE holdfast_commerce_wallet (
 );
 
 CREATE TABLE holdfast_commerce_instance (
-  id TEXT PRIMARY KEY,
+  id TEXT /* postgresql: COLLATE "C" */ PRIMARY KEY,
   tenant TEXT NOT NULL,
   wallet_id TEXT NOT NULL,
   plan_sku TEXT NOT NULL,
@@ -86,7 +86,7 @@ CREATE TABLE holdfast_commerce_binding (
 
 -- Credits that a run holds. Its wallet's row is locked whenever its state changes.
 CREATE TABLE holdfast_commerce_reservation (
-  id TEXT PRIMARY KEY,
+  id TEXT /* postgresql: COLLATE "C" */ PRIMARY KEY,
   instance_id TEXT NOT NULL,
   run_id TEXT NOT NULL,
   wallet_id TEXT NOT NULL,
@@ -94,6 +94,7 @@ CREATE TABLE holdfast_commerce_reservation (
   state TEXT NOT NULL,
   charged BIGINT,
   asked BIGINT,
+  late INTEGER NOT NULL,
   entry_id TEXT,
   expires_us BIGINT NOT NULL,
   created_us BIGINT NOT NULL,
@@ -103,7 +104,8 @@ CREATE TABLE holdfast_commerce_reservation (
   CONSTRAINT holdfast_commerce_reservation_state CHECK (state IN ('held', 'settled', 'released', 'expired')),
   CONSTRAINT holdfast_commerce_reservation_charged CHECK (
     (state = 'settled') = (entry_id IS NOT NULL) AND (state = 'settled') = (charged IS NOT NULL)
-    AND (charged IS NULL OR charged BETWEEN 0 AND budget)),
+    AND (state = 'settled') = (asked IS NOT NULL) AND (charged IS NULL OR charged BETWEEN 0 AND asked)
+    AND (asked IS NULL OR asked <= budget) AND late IN (0, 1) AND (late = 1 OR charged IS NULL OR charged = asked)),
   CONSTRAINT holdfast_commerce_reservation_ended CHECK ((state = 'held') = (ended_us IS NULL))
 );
 CREATE INDEX holdfast_commerce_reservation_held ON holdfast_commerce_reservation (expires_us) WHERE state = 'held';
@@ -125,6 +127,8 @@ CREATE TABLE holdfast_commerce_entry (
   run_id TEXT,
   order_id TEXT,
   line_id TEXT,
+  sku TEXT,
+  quantity BIGINT,
   key TEXT,
   late INTEGER NOT NULL,
   shortfall BIGINT NOT NULL,
@@ -136,6 +140,8 @@ CREATE TABLE holdfast_commerce_entry (
   CONSTRAINT holdfast_commerce_entry_key UNIQUE (wallet_id, key),
   CONSTRAINT holdfast_commerce_entry_kind CHECK (kind IN ('purchase', 'topup', 'charge')),
   CONSTRAINT holdfast_commerce_entry_amounts CHECK (credits >= 0 AND shortfall >= 0 AND late IN (0, 1)),
+  CONSTRAINT holdfast_commerce_entry_sum CHECK (
+    available >= 0 AND held >= 0 AND spent >= 0 AND available + held + spent = paid_in),
   CONSTRAINT holdfast_commerce_entry_charge CHECK ((kind = 'charge') = (reservation_id IS NOT NULL))
 );
 

@@ -1,0 +1,31 @@
+"""Two buyers, one of them with everything that can be bought."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+PLANE = "/commerce/control-plane"
+
+
+async def scene(client: httpx.AsyncClient, operator: dict[str, str]) -> dict[str, Any]:
+    async def ask(method: str, path: str, body: Any = None, **headers: str) -> Any:
+        reply = await client.request(method, f"{PLANE}{path}", json=body, headers={**operator, **headers})
+        assert reply.is_success, reply.text
+        return reply.json()
+
+    async def buyer(user: str) -> dict[str, str]:
+        session = await ask("POST", "/buyers/sessions", {"userId": user})
+        return {"Authorization": f"Bearer {session['token']}"}
+
+    line = {"orderId": "O1", "lineId": "L1", "productSku": "agent-basic", "quantity": 1, "user": {"id": "u1"}}
+    made = await ask("POST", "/integrations/saleor/order-paid", line, **{"Idempotency-Key": "saleor:O1:L1"})
+    await ask("PUT", f"/instances/{made['instanceId']}/bindings/weather.read", {"fields": {}})
+    owner = await buyer("u1")
+    return {
+        "params": {"instance_id": made["instanceId"], "wallet_id": made["walletId"], "tool": "weather.read"},
+        "owner": owner,
+        "other": await buyer("u2"),
+        "lower": {"": owner},
+    }
