@@ -58,9 +58,10 @@ class Mounted:
         token = Secret(TOKEN)
         premises = Premises(store=store, data=folder, token=token, address=ADDRESS, standins=True, alone=False)
         self.systems: list[System] = built(SYSTEMS, premises)
-        self.page = console(store, token, catalogs_of(self.systems), address=ADDRESS + CONSOLE)
+        catalogs = catalogs_of(self.systems)
+        self.page = console(store, token, catalogs, address=ADDRESS + CONSOLE)
         own = {CONSOLE: self.page.app, METRICS: OperatorOnly(metrics_app(store), token)}
-        self.front: Front = laid_out(store, self.systems, alone=False, standins=True, own=own).front
+        self.front: Front = laid_out(store, self.systems, alone=False, standins=True, own=own, catalogs=catalogs).front
         self.scenes: dict[str, dict[str, Any]] = {}
 
     def run(self, work: Callable[[httpx.AsyncClient], Awaitable[Any]]) -> Any:

@@ -137,7 +137,7 @@ def test_catalogs_are_found_in_faults_without_building(make: Make) -> None:
 )
 def test_two_things_cannot_stand_at_one_place(ground: Ground, made: list[System], told: str) -> None:
     with pytest.raises(Failure, match=told):
-        laid_out(ground.store, made, alone=False, standins=True, own={})
+        laid_out(ground.store, made, alone=False, standins=True, own={}, catalogs=[])
 
 
 def test_two_systems_cannot_handle_one_kind() -> None:

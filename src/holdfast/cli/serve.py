@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.catalog import Catalog
 from holdfast.cli.assembly import PartNames, Premises, built, merged_handlers, parts_of, running
+from holdfast.cli.catalogs import find_catalog
 from holdfast.cli.database import explained, opened
 from holdfast.cli.exit_codes import ExitCode
 from holdfast.cli.faults import WORKER_BROKEN
@@ -56,6 +58,7 @@ EXAMPLES = (
     ("holdfast serve NAME --part gateway", "one part of a system that can be divided, also at /"),
     ("holdfast serve --port 0", "on any free port; the address is printed"),
     ("holdfast serve NAME --database postgresql://app@db/shop --no-worker", "the jobs run on other machines"),
+    ("holdfast serve NAME --catalog app.errors:errors", "the codes of your own code have pages too"),
     ("HOLDFAST_PORT=9000 HOLDFAST_DATA=/var/lib/holdfast holdfast serve", "settings from the environment"),
 )
 STRAGGLERS_S = 1.0
@@ -65,6 +68,17 @@ SystemNames = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="SYSTEM", help="Which systems; without any, all. One alone stands at /, several each at /NAME."
+    ),
+]
+
+OwnCatalogs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--catalog",
+        metavar="MODULE:NAME",
+        envvar="HOLDFAST_CATALOG",
+        help="A catalog of your own, such as app.errors:errors, whose codes get pages here; may be given again.",
+        show_default=False,
     ),
 ]
 
@@ -104,6 +118,7 @@ def serve(
     ] = GRACE_S,
     keep: Keep = None,
     alerts: AlertsFile = None,
+    catalog: OwnCatalogs = None,
     public_metrics: Annotated[
         bool | None,
         typer.Option(
@@ -134,7 +149,7 @@ def serve(
         note(f"holdfast: {refusal(refused, host, port)}")
         raise typer.Exit(ExitCode.FAILED) from None
     with listener, explained():
-        names = chosen(systems or [])
+        names, own = chosen(systems or []), [find_catalog(where) for where in catalog or []]
         # Behind a proxy others reach it, too.
         closed = on_loopback(listener) and address is None
         token, shown = operators_token(data_folder(data), os.environ)
@@ -159,6 +174,7 @@ def serve(
                 policy=alert_policy(alerts, rules_of(made)),
                 grace_s=grace if worker else None,
                 retention=retention,
+                catalogs=own,
                 public_metrics=closed if public_metrics is None else public_metrics,
                 log=Log(log, log_level),
             )
@@ -177,6 +193,8 @@ class _Wishes:
     grace_s: float | None
     """None is no worker."""
     retention: Retention
+    catalogs: Sequence[Catalog]
+    """Of the user's own code; their faults have pages too."""
     public_metrics: bool
     log: Log
 
@@ -226,16 +244,19 @@ def _laid_out(premises: Premises, made: Sequence[System], wishes: _Wishes) -> tu
     from holdfast.http.operator import OperatorOnly
     from holdfast.watch import metrics_app
 
+    catalogs = catalogs_of(made, wishes.catalogs)
     page = console(
         premises.store,
         premises.token,
-        catalogs_of(made),
+        catalogs,
         address=premises.address + CONSOLE,
         rules=wishes.policy.rules,
     )
     numbers = metrics_app(premises.store)
     own = {CONSOLE: page.app, METRICS: numbers if wishes.public_metrics else OperatorOnly(numbers, premises.token)}
-    return page, laid_out(premises.store, made, alone=premises.alone, standins=premises.standins, own=own)
+    return page, laid_out(
+        premises.store, made, alone=premises.alone, standins=premises.standins, own=own, catalogs=catalogs
+    )
 
 
 def _worker(store: Store, made: Sequence[System], alerts: Alerts, wishes: _Wishes) -> Worker | None:

@@ -31,22 +31,30 @@ class Layout:
     places: Sequence[Place]
 
 
-def catalogs_of(made: Sequence[System]) -> list[Catalog]:
-    """The core's catalogs and the systems', each once."""
+def catalogs_of(made: Sequence[System], own: Sequence[Catalog] = ()) -> list[Catalog]:
+    """The core's catalogs, the systems' and the user's own, each once."""
     from holdfast.console.faults import CONSOLE as OF_CONSOLE
     from holdfast.operate.faults import OPERATE
 
-    every = [*core_catalogs(), OPERATE, OF_CONSOLE, *(catalog for system in made for catalog in system.catalogs)]
+    theirs = [catalog for system in made for catalog in system.catalogs]
+    every = [*core_catalogs(), OPERATE, OF_CONSOLE, *theirs, *own]
     return list({id(catalog): catalog for catalog in every}.values())
 
 
 def laid_out(
-    store: Store, made: Sequence[System], *, alone: bool, standins: bool, own: Mapping[str, Application]
+    store: Store,
+    made: Sequence[System],
+    *,
+    alone: bool,
+    standins: bool,
+    own: Mapping[str, Application],
+    catalogs: Sequence[Catalog],
 ) -> Layout:
     """Every application at its path.
 
     Args:
         own: the core's applications beside the site, by path: the console, the metrics.
+        catalogs: whose faults have a page on the site.
 
     Raises:
         Failure: SYSTEM_BROKEN when two things want to stand at one place.
@@ -66,7 +74,7 @@ def laid_out(
     places += [Place(f"{mount.path}/", _says(system, mount)) for system, mount in parts]
     places += [Place(f"{mount.path}/", f"stand-in, for {system.name}") for system, mount in helpers]
     health = Health(checks=_checks(store, made))
-    shown = site(catalogs_of(made), places=[place for place in places if place.path != "/"], health=health)
+    shown = site(catalogs, places=[place for place in places if place.path != "/"], health=health)
     # The site has its own places, and whatever nobody else has taken.
     free = [path for path in (*RESERVED, "") if path not in taken]
     mounts += [Mount(path=path, app=shown, name="the site", rooted=False) for path in free]
