@@ -18,7 +18,7 @@ from holdfast.console.listing import listed
 from holdfast.console.pages import deliveries
 from holdfast.console.visit import Visit
 from holdfast.operate.audit_log import AuditFilter, entries, entry
-from holdfast.operate.dead_groups import count_blocked, count_dead, latest_groups, most_frequent
+from holdfast.operate.dead_groups import count_blocked, latest_groups, most_frequent, summary_of
 from holdfast.store import Engine, Store, Tx
 from holdfast.store.database import Cursor, Execute
 from holdfast.worker.dead_filter import LATEST_US, DeadFilter
@@ -29,7 +29,7 @@ INDEXES = {
     "console.failed": {"holdfast_job_dead", "holdfast_webhook_delivery_job"},
     "dead.walk_end": {"holdfast_job_dead"},
     "dead.walk": {"holdfast_job_dead", "holdfast_webhook_delivery_job"},
-    "dead.bounded_count": {"holdfast_job_dead", "holdfast_webhook_delivery_job"},
+    "dead.bounded_summary": {"holdfast_job_dead", "holdfast_webhook_delivery_job"},
     "dead.blocked_count": {
         "holdfast_job_dead",
         "holdfast_webhook_delivery_job",
@@ -37,7 +37,7 @@ INDEXES = {
     },
     "delivery.blocked": {"holdfast_webhook_delivery_job", "holdfast_webhook_endpoint_pkey"},
     "console.alike": {"holdfast_job_fingerprints"},
-    "dead.alike_count": {"holdfast_job_fingerprints"},
+    "dead.alike_summary": {"holdfast_job_fingerprints"},
     "dead.first_seen": {"holdfast_job_fingerprints"},
     "dead.examples": {"holdfast_job_pkey"},
     "console.queued": {"holdfast_job_ready"},
@@ -99,9 +99,9 @@ def look(tx: Tx) -> None:
         latest_groups(tx, wanted, (4_000, "c-4000"))
         assert found.groups, wanted
         most_frequent(tx, wanted, 10)
-        count_dead(tx, wanted)
+        summary_of(tx, wanted)
         count_blocked(tx, wanted)
-    assert count_dead(tx, DeadFilter(fingerprint="f7")) == (150, False)
+    assert summary_of(tx, DeadFilter(fingerprint="f7")).count == 150
     for query in ({}, {"state": "failed", "text": "x"}, {"before": '[4000,"e-4000"]'}):
         deliveries._read(tx, Visit(path="/deliveries", query=query), tx.now_us())
     tx.rows("delivery.of_job", job_id="a-7")

@@ -13,7 +13,7 @@ from holdfast.delivery import Deliveries
 from holdfast.operate import Actor, bulk
 from holdfast.operate.audit_log import SILENT_US, Entry
 from holdfast.operate.bulk import Verb
-from holdfast.operate.dead_groups import count_blocked, count_dead
+from holdfast.operate.dead_groups import count_blocked, summary_of
 from holdfast.store import Store
 from holdfast.worker import DeadFilter, DeadLetters, Jobs
 from holdfast.worker.dead import Progress
@@ -73,7 +73,8 @@ def test_deliveries_that_no_endpoint_would_receive_are_left_and_counted(
     else:
         deliveries.endpoints.remove(gone.id)
     every = DeadFilter()
-    assert store.atomic(lambda tx: (count_dead(tx, every), count_blocked(tx, every)), write=False) == ((7, False), 3)
+    counted, blocked = store.atomic(lambda tx: (summary_of(tx, every), count_blocked(tx, every)), write=False)
+    assert (counted.count, counted.more, blocked) == (7, False, 3)
     ended = bulk.run(store, bulk.begin(store, Verb.REVIVE, every, actor=actor))
     assert (ended.done, ended.refused, ended.blocked) == (4, 3, 3)
     [row] = audit()

@@ -18,6 +18,7 @@ from holdfast.console.pages import (
     audit,
     breakers,
     dead,
+    dead_ask,
     dead_work,
     deliveries,
     fault,
@@ -150,7 +151,7 @@ def _resumed(sent: Sent) -> str:
 
 
 def _asks(verb: Verb) -> Shows:
-    return Shows(lambda desk, visit: dead_work.ask(desk, visit, verb))
+    return Shows(lambda desk, visit: dead_ask.ask(desk, visit, verb))
 
 
 _TABLE: Mapping[str, Answer] = {

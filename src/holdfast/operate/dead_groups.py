@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ GLANCE_ROWS_MAX = 2_000
 SLICES = 24
 SLICE_US = 3_600 * 1_000_000
 GROUPS_SHOWN_MAX = 100
+SUMMARY_GROUPS_MAX = 5
 
 
 @dataclass(slots=True)
@@ -53,6 +54,22 @@ class Groups:
     """Of all groups, also those that are not shown."""
     next: str | None
     """Where the next walk begins; None when all have been walked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The letters that match a filter, as far as they were counted."""
+
+    count: int
+    more: bool
+    """Whether there may be more than were counted."""
+    queues: Mapping[str, int]
+    """How many of each queue, most first."""
+    groups: Sequence[Group]
+    """The largest ones, up to `SUMMARY_GROUPS_MAX`."""
+    group_count: int
+    oldest_us: int | None
+    newest_us: int | None
 
 
 def latest_groups(tx: Tx, wanted: DeadFilter, place: Sequence[Any]) -> Groups:
@@ -90,20 +107,38 @@ def _walk(tx: Tx, wanted: DeadFilter, place: Sequence[Any], rows_max: int) -> tu
     return list(_grouped(rows).values()), end
 
 
-def count_dead(tx: Tx, wanted: DeadFilter) -> tuple[int, bool]:
-    """How many match, and whether there may be more than were counted."""
+def summary_of(tx: Tx, wanted: DeadFilter) -> Summary:
+    """What work on all that match would be about, told before it begins; counting stops at `COUNT_MAX`."""
+    end: Row | None = None
     if wanted == DeadFilter(fingerprint=wanted.fingerprint) and wanted.fingerprint is not None:
-        found = tx.row("dead.alike_count", fingerprint=wanted.fingerprint, most=COUNT_MAX + 1)
-        end = None
+        rows = tx.rows("dead.alike_summary", fingerprint=wanted.fingerprint, most=COUNT_MAX + 1)
     else:
         end, asked = _count_span(tx, wanted)
-        found = tx.row("dead.bounded_count", **asked, most=COUNT_MAX + 1)
-    counted = int(found[0]) if found else 0
-    return min(counted, COUNT_MAX), counted > COUNT_MAX or end is not None
+        rows = tx.rows("dead.bounded_summary", **asked, most=COUNT_MAX + 1)
+    queues: dict[str, int] = {}
+    groups: dict[str, Group] = {}
+    for queue, fingerprint, counted, first_us, last_us, example_id in rows:
+        queues[queue] = queues.get(queue, 0) + counted
+        group = groups.setdefault(fingerprint or "", Group(fingerprint or ""))
+        group.count += counted
+        group.first_us, group.example_id = min(group.first_us, first_us), max(group.example_id, example_id)
+        group.last_us = max(group.last_us, last_us)
+    largest = sorted(groups.values(), key=lambda group: -group.count)[:SUMMARY_GROUPS_MAX]
+    _describe(tx, largest)
+    total = sum(queues.values())
+    return Summary(
+        count=min(total, COUNT_MAX),
+        more=total > COUNT_MAX or end is not None,
+        queues=dict(sorted(queues.items(), key=lambda item: (-item[1], item[0]))),
+        groups=largest,
+        group_count=len(groups),
+        oldest_us=min((group.first_us for group in groups.values()), default=None),
+        newest_us=max((group.last_us for group in groups.values()), default=None),
+    )
 
 
 def count_blocked(tx: Tx, wanted: DeadFilter) -> int:
-    """How many of them are deliveries that no endpoint would receive; counted as far as `count_dead` counts."""
+    """How many of them are deliveries that no endpoint would receive; counted as far as `summary_of` counts."""
     if tx.row("dead.any_delivery") is None:
         return 0
     found = tx.row("dead.blocked_count", **_count_span(tx, wanted)[1], most=COUNT_MAX)

@@ -87,7 +87,8 @@ def _hand(visit: Visit, one: BreakerStatus) -> Markup:
         by_hand = act(visit, visit.to("breakers", "recover"), "Recover it", name, why, tone="danger")
         means = element("p", "It is closed at once, and everything passes.")
         probe = act(visit, visit.to("breakers", "probe"), "Probe: let one through", name)
-        ways = [probe, aside("Recover …", means, by_hand)]
+        tries = element("p", "One is let through; the breaker closes when it and those that follow succeed.")
+        ways = [element("div", tries, probe), aside("Recover …", means, by_hand)]
     return element("div", *ways, class_="actions")
 
 

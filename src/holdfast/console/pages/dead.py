@@ -8,7 +8,7 @@ from holdfast.console.charts import sparkline
 from holdfast.console.filters import filter_form, filter_of, problems_of, unreadable
 from holdfast.console.listing import read_place
 from holdfast.console.page import Desk, Live, Page, Part
-from holdfast.console.pages.dead_work import FILTERS
+from holdfast.console.pages.dead_ask import FILTERS
 from holdfast.console.parts import Column, code_link, link, moment, notice, pager, table
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element, joined

@@ -1,59 +1,17 @@
-"""Work on many dead letters: how many there are, before it begins; how far it has come, while it runs."""
+"""Work on many dead letters that has begun: how far it has come, and the way to resume it."""
 
 from __future__ import annotations
 
 from holdfast.base.formatting import count, plural
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.console.charts.canvas import WIDTH, box, canvas
-from holdfast.console.filters import filter_of
 from holdfast.console.page import Desk, Live, Page, Part
-from holdfast.console.parts import act, badge, facts, field, hidden, link, moment, notice, panel
+from holdfast.console.parts import act, badge, facts, hidden, link, moment, notice, panel
 from holdfast.console.visit import Visit
 from holdfast.http.markup import Markup, element
 from holdfast.operate.audit import REFUSED
 from holdfast.operate.audit_log import INTERRUPTED, Entry, entry
 from holdfast.operate.bulk import Verb
-from holdfast.operate.dead_groups import COUNT_MAX, count_blocked, count_dead
-from holdfast.store import Tx
-from holdfast.worker import DeadFilter
-
-FILTERS = ("fingerprint", "code", "remote_code", "queue", "kind", "tenant", "endpoint", "text", "since", "until")
-_DOES = {
-    "revive": "They go back to their queues and all their attempts start anew.",
-    "discard": "They are deleted. Their history stays for as long as the journal is kept.",
-}
-
-
-def ask(desk: Desk, visit: Visit, verb: str) -> Page:
-    """Say how many it would be, and ask.
-
-    Raises:
-        Failure: BAD_REQUEST names the field of the filter that cannot be read.
-    """
-
-    def read(tx: Tx) -> tuple[DeadFilter, int, bool, int]:
-        wanted = filter_of(visit, tx.now_us()).dead()
-        return wanted, *count_dead(tx, wanted), count_blocked(tx, wanted) if verb == Verb.REVIVE else 0
-
-    wanted, counted, more, left = desk.store.atomic(read, write=False)
-    title = f"{verb.capitalize()} dead letters"
-    back = element("p", link(visit.to("dead"), "Back to the dead letters"))
-    if not counted:
-        return Page(title, [element("h1", title), notice("No dead letter matches."), back], "dead")
-    many = f"{count(counted)}{'+' if more else ''} dead letter{'' if counted == 1 and not more else 's'}"
-    kept = [hidden(name, visit.get(name)) for name in FILTERS]
-    form = act(
-        visit,
-        visit.to("dead", verb),
-        f"{verb.capitalize()} {many}",
-        *kept,
-        field("Why (it stands in their history)", "reason", maxlength="500"),
-        tone="danger" if verb == "discard" else "",
-    )
-    spared = [notice(f"Of these, {_left(left)}")] if left else []
-    does = element("p", _DOES[verb])
-    asked = panel(f"{verb.capitalize()} {many}?", does, *spared, facts(_filter_words(wanted)), form)
-    return Page(title, [element("h1", title), asked, back], "dead")
 
 
 def follow(desk: Desk, visit: Visit, action_id: str) -> Page:
@@ -117,11 +75,3 @@ def _progress(found: Entry, now_us: int) -> Markup:
             ]
         ),
     )
-
-
-def _left(many: int) -> str:
-    return f"{count(many, most=COUNT_MAX)} will be left as they are: their endpoint is disabled or removed."
-
-
-def _filter_words(wanted: DeadFilter) -> list[tuple[str, str]]:
-    return [("Which", wanted.words().removeprefix("dead: "))]

@@ -39,7 +39,7 @@ def page(desk: Desk, visit: Visit, job_id: str) -> Page:
         return Page(f"{title} {job_id}", [head, gone, history], section)
     parts: list[Part] = [
         head,
-        Live("job", panel(str(job["kind"]), _facts(visit, job, now_us))),
+        Live("job", panel(str(job["kind"]), _facts(desk, visit, job, now_us, is_delivery=delivery is not None))),
         *([_delivery(visit, delivery, now_us)] if delivery else []),
         _actions(visit, job),
         *_traceback(job, found.events),
@@ -55,15 +55,14 @@ def _history(visit: Visit, events: Sequence[dict[str, Any]], now_us: int, *, lef
     return Live("history", panel("What happened", *earlier, timeline(visit, events, now_us)))
 
 
-def _facts(visit: Visit, job: dict[str, Any], now_us: int) -> Markup:
+def _facts(desk: Desk, visit: Visit, job: dict[str, Any], now_us: int, *, is_delivery: bool) -> Markup:
     queued = job["state"] == "queued"
     stopping = joined(" ", badge("asked to stop", "warn")) if job["cancel_us"] is not None else Markup()
     return facts(
         [
             ("State", joined(badge(job["state"]), stopping)),
             ("Code", code_link(visit, job["error_code"])),
-            ("What the person reads", redacted_text(job["error_message"], TEXT_CHARS_MAX)),
-            ("In the log", _technical(job)),
+            *_told(desk, job, is_delivery=is_delivery),
             ("Raised at", element("code", job["error_place"]) if job["error_place"] else ""),
             ("The upstream said", _remote(visit, job)),
             ("Group", _group(visit, job)),
@@ -87,9 +86,17 @@ def _facts(visit: Visit, job: dict[str, Any], now_us: int) -> Markup:
     )
 
 
-def _technical(job: dict[str, Any]) -> str:
-    technical = job["error_technical"] or ""
-    return "" if technical == job["error_message"] else redacted_text(technical, TEXT_CHARS_MAX)
+def _told(desk: Desk, job: dict[str, Any], *, is_delivery: bool) -> list[tuple[str, str]]:
+    """What the failure says to people and to the log; each once.
+
+    The message of a delivery is what its endpoint answered, for those who look after it; people read the code's words.
+    """
+    message, technical = job["error_message"] or "", job["error_technical"] or ""
+    if is_delivery:
+        says = (fault.says for catalog in desk.catalogs for fault in catalog if fault.code == job["error_code"])
+        message, technical = next(says, technical), message
+    logged = "" if technical == message else redacted_text(technical, TEXT_CHARS_MAX)
+    return [("What the person reads", redacted_text(message, TEXT_CHARS_MAX)), ("In the log", logged)]
 
 
 def _remote(visit: Visit, job: dict[str, Any]) -> Markup:
@@ -147,21 +154,37 @@ def _delivery(visit: Visit, delivery: dict[str, Any], now_us: int) -> Markup:
     )
 
 
+REVIVES = ", and all its attempts start anew."
+DISCARDS = ". This cannot be undone. Its history stays for as long as the journal is kept."
+CANCELS = " and fails with JOB_CANCELLED; it can be revived."
+STOPS = ": its handler is asked to stop when it looks next. What it has done by then stays done."
+
+
 def _actions(visit: Visit, job: dict[str, Any]) -> Markup:
     here = visit.to("jobs", job["id"])
     why = field("Why (it stands in the history)", "reason", maxlength="500")
-    if job["state"] == "failed":
-        gone = visit.to("dead").removeprefix(visit.root)
-        ways = [
-            act(visit, f"{here}/revive", "Revive", why),
-            aside("Discard …", element("p", "It is deleted. Its history stays for as long as the journal is kept."),
-                  act(visit, f"{here}/discard", "Discard it", why, tone="danger", back=gone)),
-        ]  # fmt: skip
-    elif job["state"] in {"queued", "processing"}:
-        ways = [aside("Cancel …", act(visit, f"{here}/cancel", "Cancel it", tone="danger"))]
-    else:
-        return Markup()
+    cancel = act(visit, f"{here}/cancel", "Cancel it", tone="danger")
+    match job["state"]:
+        case "failed":
+            gone = visit.to("dead").removeprefix(visit.root)
+            discard = act(visit, f"{here}/discard", "Discard it", why, tone="danger", back=gone)
+            revive = act(visit, f"{here}/revive", "Revive", why)
+            ways = [
+                element("div", _words("It goes back to the queue ", job, REVIVES), revive),
+                aside("Discard …", _words("It is deleted from the queue ", job, DISCARDS), discard),
+            ]
+        case "queued":
+            ways = [aside("Cancel …", _words("It leaves the queue ", job, CANCELS), cancel)]
+        case "processing":
+            ways = [aside("Cancel …", _words("It runs, from the queue ", job, STOPS), cancel)]
+        case _:
+            return Markup()
     return element("div", *ways, class_="actions")
+
+
+def _words(before: str, job: dict[str, Any], after: str) -> Markup:
+    """What will happen to the job, with its queue."""
+    return element("p", before, element("strong", job["queue"]), after)
 
 
 def _contents(job: dict[str, Any]) -> list[Markup]:

@@ -91,11 +91,15 @@ def _why(visit: Visit, one: QueueStatus, now_us: int) -> Markup:
 def _hand(visit: Visit, one: QueueStatus) -> Markup:
     name = hidden("name", one.name)
     why = field("Why", "reason", required="", maxlength="500")
-    ways = [
-        act(visit, visit.to("queues", "resume"), "Resume", name)
-        if one.paused
-        else act(visit, visit.to("queues", "pause"), "Pause", name, why)
-    ]
+    ready, waiting = plural(one.ready, "ready job", most=DEPTH_MAX), plural(one.waiting, "waiting one", most=DEPTH_MAX)
+    if one.paused:
+        means = f"Workers take its {ready} again at once, and the {waiting} when due."
+        ways = [element("p", means), act(visit, visit.to("queues", "resume"), "Resume", name)]
+    else:
+        running = plural(one.processing, "job")
+        means = f"No job starts until it is resumed: {ready} and {waiting} stay queued. What runs goes on: {running}."
+        ways = [element("p", means), act(visit, visit.to("queues", "pause"), "Pause", name, why)]
     if one.breaker is not None and one.breaker.state != "closed":
-        ways.append(act(visit, visit.to("queues", "probe"), "Probe: let one through", name))
+        means = "One job runs now; the breaker closes when it and those that follow succeed."
+        ways += [element("p", means), act(visit, visit.to("queues", "probe"), "Probe: let one through", name)]
     return element("div", element("h3", one.name), *ways, class_="hand")

@@ -144,32 +144,11 @@ SELECT asked.fingerprint,
        /* sqlite: (SELECT value AS fingerprint FROM json_each(:fingerprints)) AS asked */
  WHERE asked.fingerprint {among: fingerprints};
 
--- name: bounded_count
--- Bounded: more than `most` are counted no further.
-SELECT count(*) FROM (
-  SELECT 1 FROM holdfast_job
-   WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
-     AND (failed_us, id) >= (:end_us, :end_id)
-     AND (CAST(:queue AS TEXT) IS NULL OR queue || '' = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
-     AND (CAST(:code AS TEXT) IS NULL OR error_code = :code)
-     AND (CAST(:tenant AS TEXT) IS NULL OR tenant || '' = :tenant)
-     AND (CAST(:remote_code AS TEXT) IS NULL OR remote_code = :remote_code)
-     AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint || '' = :fingerprint)
-     AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
-          SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))
-     AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
-          lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0)
-   ORDER BY failed_us DESC, id DESC LIMIT :most) AS found;
-
--- name: alike_count
-SELECT count(*) FROM (
-  SELECT 1 FROM holdfast_job WHERE state = 'failed' AND fingerprint = :fingerprint ORDER BY failed_us DESC LIMIT :most) AS found;
-
 -- name: any_delivery
 SELECT 1 FROM holdfast_webhook_delivery LIMIT 1;
 
 -- name: blocked_count
--- As `dead_count`, of deliveries whose endpoint is disabled or removed.
+-- As `bounded_summary`, of deliveries whose endpoint is disabled or removed.
 SELECT count(*) FROM (
   SELECT 1 FROM holdfast_job AS job
    WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
@@ -187,3 +166,27 @@ SELECT count(*) FROM (
      AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
           lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0)
    ORDER BY failed_us DESC, id DESC LIMIT :most) AS found;
+
+-- name: bounded_summary
+-- How many match, by queue and by what they died of. Bounded: more than `most` are counted no further.
+SELECT queue, fingerprint, count(*), min(failed_us), max(failed_us), max(id) FROM (
+  SELECT id, queue, fingerprint, failed_us FROM holdfast_job
+   WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
+     AND (failed_us, id) >= (:end_us, :end_id)
+     AND (CAST(:queue AS TEXT) IS NULL OR queue || '' = :queue) AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
+     AND (CAST(:code AS TEXT) IS NULL OR error_code = :code)
+     AND (CAST(:tenant AS TEXT) IS NULL OR tenant || '' = :tenant)
+     AND (CAST(:remote_code AS TEXT) IS NULL OR remote_code = :remote_code)
+     AND (CAST(:fingerprint AS TEXT) IS NULL OR fingerprint || '' = :fingerprint)
+     AND (CAST(:endpoint AS TEXT) IS NULL OR EXISTS (
+          SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = id AND sent.endpoint_id = :endpoint))
+     AND (CAST(:text AS TEXT) IS NULL OR /* postgresql: strpos */ /* sqlite: instr */ (
+          lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0)
+   ORDER BY failed_us DESC, id DESC LIMIT :most) AS found
+ GROUP BY queue, fingerprint;
+
+-- name: alike_summary
+SELECT queue, fingerprint, count(*), min(failed_us), max(failed_us), max(id) FROM (
+  SELECT id, queue, fingerprint, failed_us FROM holdfast_job
+   WHERE state = 'failed' AND fingerprint = :fingerprint ORDER BY failed_us DESC LIMIT :most) AS found
+ GROUP BY queue, fingerprint;
