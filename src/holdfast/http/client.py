@@ -10,7 +10,8 @@ async with HttpClient(reach=ANYWHERE) as client:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
@@ -25,6 +26,7 @@ from holdfast.http.judge import Judge
 from holdfast.http.outgoing import REDIRECTS, SAFE_METHODS, Outgoing, Sending, outgoing, redirected
 from holdfast.http.reply import Headers, Reply
 from holdfast.http.ssrf import ANYWHERE, PUBLIC, Lookup, Reach
+from holdfast.http.streaming import StreamedReply, streamed
 from holdfast.http.transport import TRANSPORT_ERRORS, Pool, Timeouts, open_wire, transport_failure
 from holdfast.http.wire import Wire
 from holdfast.policy import left_s, within
@@ -207,6 +209,26 @@ class HttpClient:
             failed = NETWORK_TIMEOUT(phase="attempt")
             judge.settle(failed)
             raise failed from late
+
+    @asynccontextmanager
+    async def stream(self, method: str, url: str | URL, **options: Unpack[Sending]) -> AsyncIterator[StreamedReply]:
+        """Send one request, once, and hand the reply over while it comes, whatever its status.
+
+        The time limits count until the block ends; what the network does while the reply is read is raised inside.
+
+        Raises:
+            Failure: there was no reply; the fault says why.
+            ValueError: the request itself cannot be right.
+        """
+        timeouts = options.get("timeouts") or self._prepare.keywords["timeouts"]
+        left = left_s()
+        seconds = min(timeouts.total_s, left - min(MARGIN_S_MAX, left / 10))
+        with within(seconds):
+            request = self._prepare(method, url, options)
+            if left <= 0:
+                raise DEADLINE_EXCEEDED(link=request.host, left_s=0)
+            async with streamed(self.wire(), request, seconds) as reply:
+                yield reply
 
     async def close(self) -> None:
         """Close every connection; the client cannot be used again. Closing twice is closing once."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import inf
@@ -158,18 +159,7 @@ class Wire:
         kept = False
         writing: asyncio.Task[None] | None = None
         try:
-            protocol.expect(head_only=target.method == "HEAD")
-            protocol.set_response_params(
-                skip_payload=target.method == "HEAD",
-                read_until_eof=True,
-                auto_decompress=False,  # we do it ourselves, within bounds
-                read_timeout=read_s,
-                read_bufsize=READ_BYTES_MAX,
-                timeout_ceil_threshold=inf,
-                max_line_size=HEADER_BYTES_MAX,
-                max_field_size=HEADER_BYTES_MAX,
-                max_headers=HEADERS_MAX,
-            )
+            _expect(protocol, target, read_s)
             if body is None or len(body) <= PIECE_BYTES_MAX:
                 protocol.transport.write(head + body if body else head)
                 if read_s is not None:
@@ -189,6 +179,39 @@ class Wire:
         finally:
             if writing is not None:
                 writing.cancel()
+            self._end(connection, kept=kept)
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        target: Target,
+        headers: Iterable[tuple[str, str]],
+        body: bytes | None,
+        *,
+        connect_s: float,
+        read_s: float | None,
+    ) -> AsyncIterator[tuple[Any, Any]]:
+        """Send one request, once, and hand over the head of the reply and its body while it still comes.
+
+        The connection serves for another request only where the body was read to its end.
+
+        Raises:
+            aiohttp.ClientError, HttpProcessingError, OSError: what the network or the other side did.
+            ValueError: a header would break out of its line.
+        """
+        head = target.head(headers, None if body is None else len(body))
+        connection = await self._open(target, connect_s)
+        protocol = connection.protocol
+        kept = False
+        try:
+            _expect(protocol, target, read_s)
+            protocol.transport.write(head + body if body else head)
+            if read_s is not None:
+                protocol.start_timeout()
+            message, payload = await _answer(protocol)
+            yield message, payload
+            kept = payload.is_eof() and not protocol.should_close
+        finally:
             self._end(connection, kept=kept)
 
     async def _open(self, target: Target, connect_s: float) -> Any:
@@ -216,6 +239,22 @@ class Wire:
 @lru_cache(64)
 def _connecting(seconds: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, connect=seconds, ceil_threshold=inf)
+
+
+def _expect(protocol: Any, target: Target, read_s: float | None) -> None:
+    """Prepare the connection for the reply to one request."""
+    protocol.expect(head_only=target.method == "HEAD")
+    protocol.set_response_params(
+        skip_payload=target.method == "HEAD",
+        read_until_eof=True,
+        auto_decompress=False,  # we do it ourselves, within bounds
+        read_timeout=read_s,
+        read_bufsize=READ_BYTES_MAX,
+        timeout_ceil_threshold=inf,
+        max_line_size=HEADER_BYTES_MAX,
+        max_field_size=HEADER_BYTES_MAX,
+        max_headers=HEADERS_MAX,
+    )
 
 
 async def _answer(protocol: Any) -> tuple[Any, Any]:
