@@ -90,9 +90,9 @@ class Faulty:
     async def _end(self, met: Switched, scope: Scope, receive: Receive, send: Send) -> None:
         if met.hang:
             await _until_gone(receive, HANG_S_MAX)
-            await _cut(receive, send)
+            await cut(receive, send)
         elif met.reset:
-            await _cut(receive, send)
+            await cut(receive, send)
         elif met.status is not None:
             await read_body(receive, DRAINED_BYTES_MAX, kept=0)
             kind, body = self._words(met.status)
@@ -175,7 +175,7 @@ async def _until_gone(receive: Receive, seconds_max: float) -> None:
                 pass
 
 
-async def _cut(receive: Receive, send: Send) -> None:
+async def cut(receive: Receive, send: Send) -> None:
     """Break the connection: no byte of a reply where the server lets us at it, else a reply that ends too early."""
     transport = _transport(receive)
     if transport is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.http.route_access import RouteAccess, public
-from holdfast_systems.commerce.model import CONTROL_PLANE
+from holdfast_systems.commerce.model import CONTROL_PLANE, RUNNER
 
 ANY_TOKEN = (
     "GET /plans",
@@ -45,4 +45,7 @@ CONTROL_PLANE_ROUTES = (
     *(RouteAccess(route, other=404, part=CONTROL_PLANE) for route in OF_BUYER),
     public("POST /buyers/enter", "the ticket of the link is the proof", part=CONTROL_PLANE),
 )
-ROUTES = CONTROL_PLANE_ROUTES
+RUNNER_ROUTES = tuple(
+    RouteAccess(route, other=403, lower=403, part=RUNNER) for route in ("GET /openapi.json", "POST /v1/runs")
+)
+ROUTES = (*CONTROL_PLANE_ROUTES, *RUNNER_ROUTES)

@@ -262,6 +262,17 @@ RUN_TIMEOUT = _fault(
     remedy="Ask for less in one run, or raise the run's time limit on the plan.",
     related=("EXECUTION_UNAVAILABLE",),
 )
+RUN_INTERRUPTED = _fault(
+    "RUN_INTERRUPTED",
+    status=502,
+    says="The run was interrupted. Nothing was charged.",
+    blame=Blame.SERVER,
+    causes=("the process that executed it died", "it took longer than its lease"),
+    remedy="Where `mayHaveRun` is true, check what the run has done, then send it again under a new clientRunId.",
+    examples=({"runId": "run_1", "mayHaveRun": True},),
+    related=("RUN_TIMEOUT", "EXECUTION_UNAVAILABLE"),
+    severity=Severity.WARNING,
+)
 TOOL_TIMEOUT = _fault(
     "TOOL_TIMEOUT",
     status=504,

@@ -58,6 +58,12 @@ class Settings:
     """Widget sessions, for each origin."""
     chats_per_minute: int = 30
     """Chats, for each origin."""
+    requests_per_minute: int = 60
+    """Runs that are asked for, for each instance whose plan does not say."""
+    concurrent_runs: int = 4
+    """Runs at once, for each instance whose plan does not say."""
+    loopback_origins: str = "allow"
+    """Whether pages of the visitor's own machine may embed any instance: allow or refuse."""
     soft_fail_concurrency: int = 2
     """Runs of trial instances at once while the control plane is away."""
 
@@ -88,6 +94,8 @@ class Settings:
                 raise SettingInvalid(f"{PREFIX}{field.name.upper()}: {value} is not a positive number")
             if field.name.endswith("_url") and value and not value.startswith(("http://", "https://")):
                 raise SettingInvalid(f"{PREFIX}{field.name.upper()}: write the whole address, as in https://host/path")
+        if self.loopback_origins not in ("allow", "refuse"):
+            raise SettingInvalid(f"{PREFIX}LOOPBACK_ORIGINS: write allow or refuse")
         if self.service_token and len(self.service_token.reveal()) < TOKEN_CHARS_MIN:
             raise SettingInvalid(f"{PREFIX}SERVICE_TOKEN: a token needs at least {TOKEN_CHARS_MIN} characters")
 
