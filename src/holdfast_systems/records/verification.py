@@ -30,6 +30,8 @@ from holdfast_systems.records.verdicts import Verdict
 QUEUE = "records.verify"
 KIND = "records.verify"
 SWITCH = "records-verifier"
+GATE = "verification-queue"
+"""The setting whose row is held by the transaction that counts the queue."""
 ATTEMPTS = 3
 COME_BACK_S = {"VALIDATION_SERVICE_ERROR": 300.0}
 """When a caller should ask again after a failure; a minute for codes that are not named."""
@@ -112,11 +114,12 @@ class Verifications:
         known = tx.row("records_outside.known", account_id=account_id, email=email, cache_us=cache_us)
         if known is not None:
             return 200, {**self.show(tx, account_id, known[0]), "cached": True}
-        self._check_room(tx)
         verification_id = new_id()
         made = self._jobs.enqueue(KIND, {"verification": verification_id}, queue=QUEUE, tenant=account_id, tx=tx)
         asked = {"id": verification_id, "account_id": account_id, "email": email, "person_uid": person_uid}
         tx.run("records_outside.add_verification", **asked, job_id=made.id)
+        # As late as can be: until this transaction ends, nobody else can ask for room.
+        self._check_room(tx)
         return 202, {**self.show(tx, account_id, verification_id), "cached": False}
 
     def show(self, tx: Tx, account_id: str, verification_id: str) -> dict[str, Any]:
@@ -171,11 +174,17 @@ class Verifications:
         return None
 
     def _check_room(self, tx: Tx) -> None:
+        """Keep the queue within its bound, also when many ask at once; this verification is counted too.
+
+        Raises:
+            Failure: VALIDATION_QUEUE_FULL.
+        """
         most = self._settings.verification_queue_max
-        counted = tx.row("records_outside.queued", queue=QUEUE, most=most)
-        if counted is not None and counted[0] >= most:
+        tx.run("records_outside.enter", name=GATE)
+        counted = tx.row("records_outside.queued", queue=QUEUE, most=most + 1)
+        if counted is not None and counted[0] > most:
             raise VALIDATION_QUEUE_FULL(
-                retry_after_s=max(1.0, most * EACH_S / 10), queued=counted[0], queue_max=most, retryable=True
+                retry_after_s=max(1.0, most * EACH_S / 10), queued=most, queue_max=most, retryable=True
             )
 
     def _note(self, verification_id: str, failure: Failure) -> None:

@@ -5,6 +5,11 @@
 SELECT count(*) FROM (
   SELECT 1 FROM holdfast_job WHERE queue = :queue AND state IN ('queued', 'processing') LIMIT :most) AS counted;
 
+-- name: enter
+-- The row is held until the end of the transaction: one at a time counts the queue, and sees whoever was before it.
+INSERT INTO holdfast_records_setting (name, value, set_us) VALUES (:name, '', {now_us})
+ON CONFLICT (name) DO UPDATE SET set_us = excluded.set_us;
+
 -- name: known
 -- The newest result about the address that is not too old.
 SELECT id FROM holdfast_records_verification

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from holdfast.base import bus
 from holdfast.catalog import Failure
-from holdfast.store import Store
+from holdfast.store import Engine, Store, Tx
+from holdfast.testing.processes import wait_until
 from holdfast.watch.switch import Side, Switch
+from holdfast.worker import Jobs
+from holdfast_systems.records.faults import RECORDS
+from holdfast_systems.records.settings import Settings
 from holdfast_systems.records.verdicts import Result, millionverifier_verdict, zerobounce_verdict
-from holdfast_systems.records.verification import SWITCH
+from holdfast_systems.records.verification import SWITCH, Verifications
 
-from .live import Live, running
+from .live import PATIENCE_S, Live, running
 
 QUICK = {"VERIFICATION_TIMEOUT_S": "2", "VERIFICATION_BUDGET_S": "4"}
 
@@ -103,6 +110,57 @@ def test_a_bad_key_is_told_to_operators_once_and_the_fallback_answers(store: Sto
             assert reply.json()["provider"] == "zerobounce"
     alerted = [facts for verb, facts in told if verb == "ops.alerted"]
     assert [(one["provider"], one["error"]) for one in alerted] == [("millionverifier", "bad_key")]
+
+
+def test_two_who_ask_at_once_do_not_share_the_last_place(store: Store, tmp_path: Path) -> None:
+    with running(store, tmp_path, VERIFICATION_QUEUE_MAX="1") as live:
+        account = live.account()
+        asked, go_on = threading.Event(), threading.Event()
+        settings = Settings(verification_queue_max=1)
+        verifications = Verifications(store, Jobs(store), settings, RECORDS)
+
+        def slow(tx: Tx) -> None:
+            verifications.ask(tx, "acct_slow", email="slow@acme.example", person_uid=None)
+            asked.set()
+            assert go_on.wait(PATIENCE_S)
+
+        replies: list[Any] = []
+        first = threading.Thread(target=lambda: store.atomic(slow))
+        second = threading.Thread(
+            target=lambda: replies.append(account.post("/verifications", {"email": "quick@acme.example"}))
+        )
+        first.start()
+        assert asked.wait(PATIENCE_S)
+        second.start()
+        if store.engine is Engine.POSTGRESQL:  # on SQLite the second cannot even begin
+            wait_until(lambda: replies or waits_for_a_lock(store), within_s=PATIENCE_S, what="the second has asked")
+        go_on.set()
+        first.join(PATIENCE_S)
+        second.join(PATIENCE_S)
+        assert (replies[0].status_code, replies[0].json()["error_code"]) == (429, "VALIDATION_QUEUE_FULL")
+
+
+def waits_for_a_lock(store: Store) -> bool:
+    looked = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    return bool(store.atomic(lambda tx: tx._execute(looked, {}).fetchall(), write=False))
+
+
+def test_of_many_who_ask_at_once_as_many_get_in_as_there_is_room(store: Store, tmp_path: Path) -> None:
+    with running(store, tmp_path, VERIFICATION_QUEUE_MAX="5", QUEUEING_TARGET_S="60") as live:
+        account = live.account()
+
+        async def all_at_once() -> list[httpx.Response]:
+            headers = {"Authorization": f"Bearer {account.key}"}
+            async with httpx.AsyncClient(base_url=live.url, headers=headers, timeout=PATIENCE_S) as http:
+                bodies = [{"email": f"p{number}@acme.example"} for number in range(40)]
+                return await asyncio.gather(*(http.post("/records/v1/verifications", json=body) for body in bodies))
+
+        replies = asyncio.run(all_at_once())
+        assert sorted(reply.status_code for reply in replies) == [202] * 5 + [429] * 35
+        assert {reply.json()["error_code"] for reply in replies if reply.status_code == 429} == {
+            "VALIDATION_QUEUE_FULL"
+        }
+        assert len(account.get("/verifications").json()["verifications"]) == 5
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_back(store: Store, tmp_path: Path) -> None:
