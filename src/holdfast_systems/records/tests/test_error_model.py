@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -220,10 +218,3 @@ def test_a_failure_that_comes_before_the_key_is_known_has_the_context_too(solo: 
         solo.http.get("/records/v1/companies", headers={"X-API-Key": "nonsense"})
     (facts,) = [facts for verb, facts in told if verb == "request.failed"]
     assert (facts["code"], facts["api_version"], facts["request_source"]) == ("INVALID_API_KEY", "v1", "direct")
-
-
-def test_every_code_is_named_by_some_test() -> None:
-    """Reads the text of the tests only: it finds a code that was forgotten, and does not show that HTTP produced it."""
-    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
-    asserted = set(re.findall(r"[\"']([A-Z][A-Z_]{5,})[\"']", tests))
-    assert set(RETRY_CLASSES) - asserted == set()
