@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.http.route_access import RouteAccess, public
-from holdfast_systems.commerce.model import CONTROL_PLANE, RUNNER
+from holdfast_systems.commerce.model import CONNECTORS, CONTROL_PLANE, RUNNER
 
 ANY_TOKEN = (
     "GET /plans",
@@ -39,6 +39,15 @@ OF_BUYER = (
     "GET /wallets/{wallet_id}",
     "GET /wallets/{wallet_id}/entries",
 )
+TOOLS = (
+    "GET /openapi.json",
+    "GET /v1/tools",
+    "GET /v1/tools/{tool}",
+    "PUT /v1/tools/{tool}",
+    "GET /v1/instances/{instance_id}/tools",
+    "POST /v1/instances/{instance_id}/tools/{tool}",
+    "POST /v1/instances/{instance_id}/mcp",
+)
 CONTROL_PLANE_ROUTES = (
     *(RouteAccess(route, part=CONTROL_PLANE) for route in ANY_TOKEN),
     *(RouteAccess(route, other=403, lower=403, part=CONTROL_PLANE) for route in TRUSTED),
@@ -48,4 +57,5 @@ CONTROL_PLANE_ROUTES = (
 RUNNER_ROUTES = tuple(
     RouteAccess(route, other=403, lower=403, part=RUNNER) for route in ("GET /openapi.json", "POST /v1/runs")
 )
-ROUTES = (*CONTROL_PLANE_ROUTES, *RUNNER_ROUTES)
+CONNECTORS_ROUTES = tuple(RouteAccess(route, other=403, lower=403, part=CONNECTORS) for route in TOOLS)
+ROUTES = (*CONTROL_PLANE_ROUTES, *RUNNER_ROUTES, *CONNECTORS_ROUTES)

@@ -1,0 +1,3 @@
+"""The connectors: tools of agents, called with their secrets and under their limits."""
+
+__all__: list[str] = []
