@@ -33,9 +33,6 @@ from holdfast_systems.commerce.faults import (
 )
 from holdfast_systems.commerce.settings import Settings
 
-SECRET_PATH = "instances/{instance_id}/{tool}"  # noqa: S105 - where a secret is, not the secret
-"""The path of a secret whose binding names none."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -89,12 +86,12 @@ class ToolCalls:
         binding = await self._control_plane.binding(instance_id, name)
         if not binding.active:
             raise TOOL_NOT_ALLOWED(instanceId=instance_id, tool=name, reason="binding_disabled")
-        if missing := tool.missing(binding.fields):
+        if missing := tool.missing(binding.fields, binding.secret_path):
             raise BINDING_INCOMPLETE(instanceId=instance_id, tool=name, missing=missing)
         if instance.paused:
             raise INSTANCE_PAUSED(instanceId=instance_id)
         await self._limits.take(instance_id, instance.tool_calls_per_minute)
-        secret = await self._secret(instance_id, tool, binding)
+        secret = await self._secret(tool, binding)
         return await self._run(instance_id, tool, binding, secret, asked)
 
     async def listed(self, caller: Caller, instance_id: str) -> list[tuple[Tool, dict[str, Json]]]:
@@ -126,16 +123,15 @@ class ToolCalls:
             if failure.code != "BINDING_NOT_FOUND":
                 raise
             return {"binding": "missing", "missing": []}
-        missing: list[Json] = [*tool.missing(binding.fields)]
+        missing: list[Json] = [*tool.missing(binding.fields, binding.secret_path)]
         if not binding.active:
             return {"binding": "disabled", "missing": missing}
         return {"binding": "incomplete" if missing else "active", "missing": missing}
 
-    async def _secret(self, instance_id: str, tool: Tool, binding: Binding) -> Secret | None:
+    async def _secret(self, tool: Tool, binding: Binding) -> Secret | None:
         if not tool.secret_field:
             return None
-        path = binding.secret_path or SECRET_PATH.format(instance_id=instance_id, tool=tool.name)
-        return await self._vault.read(path, tool.secret_field, tool=tool.name)
+        return await self._vault.read(binding.secret_path, tool.secret_field, tool=tool.name)
 
     async def _run(self, instance_id: str, tool: Tool, binding: Binding, secret: Secret | None, asked: Asked) -> Json:
         key = _key(instance_id, tool, asked) if tool.takes_key else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 from starlette.routing import Route
 
-from holdfast.http import BodyRule, Edge, describe, link_check
+from holdfast.http import BodyRule, Edge, HttpClient, describe, link_check
 from holdfast.http.asgi import Application
 from holdfast_systems.commerce.admission import Admission
 from holdfast_systems.commerce.connectors.api import tool_routes
@@ -44,7 +44,7 @@ def part(context: Context) -> Part:
 
 
 class _Calls:
-    """Makes what calls tools on the loop that serves, once."""
+    """Makes what calls tools, once for the loop that serves."""
 
     def __init__(self, context: Context, tools: Tools, links: Links, outgoing: LoopClient) -> None:
         self._context = context
@@ -53,15 +53,16 @@ class _Calls:
         self._outgoing = outgoing
         self._limits = ToolLimits(context.ground.store)
         self._address = context.address_of(CONTROL_PLANE)
-        self._made: ToolCalls | None = None
+        self._made: tuple[HttpClient, ToolCalls] | None = None
 
     def __call__(self) -> ToolCalls:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+        client = self._outgoing.client
+        if self._made is None or self._made[0] is not client:
+            self._made = client, self._make(client)
+        return self._made[1]
 
-    def _make(self) -> ToolCalls:
-        context, settings, client = self._context, self._context.settings, self._outgoing.client
+    def _make(self, client: HttpClient) -> ToolCalls:
+        context, settings = self._context, self._context.settings
         own_vault = context.ground.standins and not settings.vault_url
         return ToolCalls(
             client=client,

@@ -89,9 +89,10 @@ class Tool:
             if not good:
                 raise ToolInvalid(name, reason)
 
-    def missing(self, given: Mapping[str, Any]) -> list[str]:
-        """The fields that a binding with these values lacks."""
-        return [name for name in self.fields if given.get(name) in (None, "")]
+    def missing(self, given: Mapping[str, Any], secret_path: str) -> list[str]:
+        """What a binding with these fields and this path lacks."""
+        lacking = [name for name in self.fields if given.get(name) in (None, "")]
+        return [*lacking, "secretPath"] if self.secret_field and not secret_path else lacking
 
     def shown(self) -> dict[str, Json]:
         """As the API tells it."""

@@ -10,8 +10,10 @@ from holdfast.store import Tx
 from holdfast_systems.commerce.admission import Caller
 from holdfast_systems.commerce.control_plane import plans, wallets
 from holdfast_systems.commerce.faults import INSTANCE_NOT_FOUND, NOT_ENTITLED
-from holdfast_systems.commerce.model import INSTANCE, InstanceStatus, PlanKind, make_id
+from holdfast_systems.commerce.model import INSTANCE, BindingStatus, InstanceStatus, PlanKind, make_id
 
+SECRET_PATH = "offerings/{offering}/{tool}"  # noqa: S105 - where a secret is, not the secret
+"""Where the vault has the secret of an offering's tool, until a binding of the instance names another place."""
 LAST = f"{INSTANCE}_~"
 """Above every id: where the first page of a list begins, newest first."""
 
@@ -31,7 +33,7 @@ class NewInstance:
 
 
 def add(tx: Tx, new: NewInstance) -> str:
-    """Make an instance that may use the tools of its offering; its id.
+    """Make an instance that may use the tools of its offering, with a binding for each; its id.
 
     Raises:
         Failure: OFFERING_NOT_FOUND.
@@ -51,6 +53,15 @@ def add(tx: Tx, new: NewInstance) -> str:
         tools=encode(offering["tools"]),
         origins="[]",
     )
+    for tool in offering["tools"]:
+        tx.run(
+            "control_plane.put_binding",
+            instance_id=identifier,
+            tool=tool,
+            status=BindingStatus.ACTIVE.value,
+            fields="{}",
+            secret_path=SECRET_PATH.format(offering=offering["offering"], tool=tool),
+        )
     return identifier
 
 

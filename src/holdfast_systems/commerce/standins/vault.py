@@ -15,8 +15,8 @@ from holdfast_systems.commerce.standins.json_service import Answer, Asked, JsonS
 
 TOKEN = Secret("stand-in")
 """What the stand-in takes as a token."""
-DEMO_MOUNT, DEMO_PATH = "secret", "demo/weather"
-"""Where the secret of the demo tool is."""
+DEMO_MOUNT, DEMO_PATH = "secret", "offerings/assistant/weather.read"
+"""Where the bindings of the demo offering look for the secret of its tool."""
 DEMO_SECRET = Secret("demo-weather-key")
 SECRETS_MAX = 10_000
 _PATH = r"/v1/([^/]+)/data/(.+)"

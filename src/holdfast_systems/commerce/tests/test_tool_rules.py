@@ -211,11 +211,12 @@ def test_3_7_a_binding_cannot_lead_out_of_the_mount(scene: Scene, path: str) -> 
     assert scene.vault.reads == 0
 
 
-def test_without_a_path_of_its_own_a_secret_is_at_the_instance(scene: Scene) -> None:
+def test_3_6_a_binding_without_the_path_of_its_secret_is_incomplete(scene: Scene) -> None:
     scene.plane.bindings[INSTANCE, READ]["secretPath"] = None
-    scene.vault.keep("secret", f"instances/{INSTANCE}/{READ}", {"token": Secret("its own key")})
-    assert scene.call(READ).status_code == 200
-    assert scene.tool.calls[-1].bearer == "its own key"
+    refused = scene.call(READ)
+    assert (refused.status_code, error_of(refused)["code"]) == (422, "BINDING_INCOMPLETE")
+    assert error_of(refused)["details"]["missing"] == ["secretPath"]
+    assert scene.vault.reads == attempts(scene) == 0
 
 
 # -- 4: timeouts ----------------------------------------------------------------------------------------------------
