@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.http.route_access import RouteAccess, public
-from holdfast_systems.commerce.model import CONNECTORS, CONTROL_PLANE, RUNNER
+from holdfast_systems.commerce.model import CONNECTORS, CONTROL_PLANE, GATEWAY, RUNNER
 
 ANY_TOKEN = (
     "GET /plans",
@@ -58,4 +58,12 @@ RUNNER_ROUTES = tuple(
     RouteAccess(route, other=403, lower=403, part=RUNNER) for route in ("GET /openapi.json", "POST /v1/runs")
 )
 CONNECTORS_ROUTES = tuple(RouteAccess(route, other=403, lower=403, part=CONNECTORS) for route in TOOLS)
-ROUTES = (*CONTROL_PLANE_ROUTES, *RUNNER_ROUTES, *CONNECTORS_ROUTES)
+GATEWAY_ROUTES = (
+    public("GET /openapi.json", "describes the API, and nothing of any tenant", part=GATEWAY),
+    public("POST /v1/widget/sessions", "the website proves itself by its origin", part=GATEWAY),
+    # Whose an instance is, the gateway asks the control plane over HTTP: tried where both are served.
+    RouteAccess("POST /v1/instances/{instance_id}/runs", part=GATEWAY),
+    RouteAccess("GET /v1/instances/{instance_id}/runs", part=GATEWAY),
+    RouteAccess("GET /v1/runs/{run_id}", other=404, part=GATEWAY),
+)
+ROUTES = (*CONTROL_PLANE_ROUTES, *RUNNER_ROUTES, *CONNECTORS_ROUTES, *GATEWAY_ROUTES)
