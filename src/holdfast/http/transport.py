@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 from aiohttp import http_exceptions
@@ -15,11 +16,10 @@ from holdfast.catalog.core import CONNECTION_RESET, INVALID_RESPONSE, NETWORK_TI
 from holdfast.http.ssrf import AddressRefused, CheckedResolver, Lookup, Reach
 from holdfast.http.wire import Wire
 
-if TYPE_CHECKING:
-    from ssl import SSLContext
-
 LOOK_UP_KEPT_S = 10
 """How long checked answers of a look-up serve for further connections."""
+CAUSES_MAX = 5
+"""So deep a reason is looked for in an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Pool:
             raise ValueError("a pool has room for at least one connection, for some time")
 
 
-def open_wire(reach: Reach, pool: Pool, tls: SSLContext | None, lookup: Lookup | None) -> Wire:
+def open_wire(reach: Reach, pool: Pool, tls: ssl.SSLContext | None, lookup: Lookup | None) -> Wire:
     """Connections on the running loop that go only where the reach allows."""
     resolver = CheckedResolver(reach, lookup)
     return Wire(
@@ -82,6 +82,21 @@ def transport_failure(error: BaseException, host: str) -> Failure:
     failure.details = {**failure.details, "host": Private(host)}
     failure.__cause__ = error
     return failure
+
+
+def reason_of(error: BaseException | None) -> str:
+    """Why a name was not found, or why TLS or a connection failed, in the words of the system; empty when unknown."""
+    for _ in range(CAUSES_MAX):
+        if error is None or isinstance(error, AddressRefused):
+            break
+        words = getattr(error, "verify_message", "") or getattr(error, "reason", "")
+        if isinstance(error, ssl.SSLError) and isinstance(words, str) and words:
+            return words.replace("_", " ").lower() if words.isupper() else words.rstrip(".")
+        inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None)
+        if inner is None and isinstance(error, OSError) and error.strerror:
+            return str(error.strerror)
+        error = inner or error.__cause__
+    return ""
 
 
 def _read_payload(error: BaseException) -> Any:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from holdfast.base import Private
-from holdfast.catalog.core import NETWORK_TIMEOUT
+from holdfast.catalog import Failure
+from holdfast.catalog.core import DNS_FAILED, NETWORK_TIMEOUT, TLS_ERROR
 from holdfast.delivery.exchange import BODY_SHOWN_BYTES, Outgoing, Reply
 from holdfast.http.alarms import Alarms
 from holdfast.http.client import HttpClient
 from holdfast.http.ssrf import PUBLIC, Lookup, Reach, checked
-from holdfast.http.transport import TRANSPORT_ERRORS, Pool, transport_failure
+from holdfast.http.transport import TRANSPORT_ERRORS, Pool, reason_of, transport_failure
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -34,6 +35,7 @@ IDLE_S = 15.0
 TARGETS_MAX = 10_000
 """So many checked addresses are remembered."""
 PLAIN = ("accept-encoding", "identity")
+EXPLAINED = frozenset({DNS_FAILED.code, TLS_ERROR.code})
 MARGIN = 0.8
 """Of the time left, so much may be spent on the body of a reply whose status is known."""
 
@@ -116,8 +118,8 @@ class _Post:
         except TRANSPORT_ERRORS as error:
             if type(error) is TimeoutError:  # the one above; those of the network are classes of their own
                 raise NETWORK_TIMEOUT(phase="total", host=Private(target.host)) from error
-            failure = transport_failure(error, target.host)
-            raise failure from failure.__cause__
+            failure = _explained(transport_failure(error, target.host))
+            raise failure from error
         return Reply(answered.status, answered.headers, answered.body)
 
     async def close(self) -> None:
@@ -141,3 +143,12 @@ class _Post:
         self.closed = True
         self._alarms.close()
         await self._client.close()
+
+
+def _explained(failure: Failure) -> Failure:
+    """The failure with the reason in its sentence, where the endpoint's owner has to act: its name, its certificate."""
+    reason = reason_of(failure.__cause__) if failure.code in EXPLAINED else ""
+    if not reason:
+        return failure
+    said = failure.fault.says.rstrip(".") + ": {reason}."
+    return Failure(failure.fault, said, details={**failure.details, "reason": reason})

@@ -8,7 +8,9 @@ from holdfast.http.sign_in import sign_in_access
 PLATFORM = (
     "GET /openapi.json",
     "POST /v1/events",
+    "GET /v1/events",
     "GET /v1/events/{event_id}",
+    "GET /v1/deliveries",
     "GET /v1/dead-letters",
     "POST /v1/dead-letters/reprocess",
     "POST /v1/dead-letters/discard",
@@ -18,6 +20,7 @@ PLATFORM = (
     "GET /v1/endpoints/{endpoint_id}",
     "PATCH /v1/endpoints/{endpoint_id}",
     "DELETE /v1/endpoints/{endpoint_id}",
+    "POST /v1/endpoints/{endpoint_id}/disable",
     "POST /v1/endpoints/{endpoint_id}/enable",
     "POST /v1/endpoints/{endpoint_id}/rotate-secret",
 )

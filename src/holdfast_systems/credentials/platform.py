@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.base import Json, Secret, canonical, decode, utc_text
-from holdfast.delivery import Deliveries, EventHistory, new_event_id
+from holdfast.base import Json, Secret, canonical, decode, redacted_text, utc_text
+from holdfast.catalog import Failure
+from holdfast.delivery import Deliveries, Endpoint, EventHistory, new_event_id
+from holdfast.delivery.faults import ENDPOINT_NOT_FOUND
 from holdfast.operate import Actor
 from holdfast.operate.bulk import Verb
 from holdfast.operate.deliveries import Moved, move_oldest
@@ -31,6 +33,7 @@ CONCURRENCY = 100
 """So many deliveries are under way at once, all of them to one endpoint if there is only one."""
 REPROCESSED = 10
 PAGE_ROWS_MAX = 200
+REASON_CHARS_MAX = 500
 UNROUTED = "unrouted"
 """The status of an event that no endpoint wanted when it was accepted."""
 HOME, HOME_URL = "endpoint", "engine_url"
@@ -50,6 +53,8 @@ class DeadLetter:
     payload: Json
     error_message: str
     error_code: str
+    reason: str | None
+    """Why the last attempt failed, in full: such as what is wrong with the endpoint's certificate or name."""
     status_code: int | None
     """What the endpoint answered last; None when it did not answer."""
     attempts: int
@@ -106,9 +111,12 @@ class Platform:
         after: tuple[int, str] = (-1, ""),
         event_id: str | None = None,
         event_type: str | None = None,
+        endpoint_id: str | None = None,
+        error_code: str | None = None,
     ) -> Sequence[DeadLetter]:
         """A page of dead letters, the oldest first."""
         wanted = {"tenant": TENANT, "event_id": event_id, "event_type": event_type, "count": min(count, PAGE_ROWS_MAX)}
+        wanted |= {"endpoint_id": endpoint_id, "error_code": error_code}
         wanted |= {"after_us": after[0], "after_id": after[1]}
         rows = self.store.atomic(lambda tx: tx.rows("credentials_platform.dead", **wanted), write=False)
         return [_letter(row) for row in rows]
@@ -188,7 +196,7 @@ class Platform:
         }
         # Written before the endpoint has it: a worker must never meet an address that it would refuse.
         self.store.atomic(lambda tx: tables.put(tx, HOME_URL, url))
-        held = endpoints.show(self._setting(HOME) or self._make_home(secret, settings))
+        held = self._home() or endpoints.show(self._make_home(secret, settings))
         if any(getattr(held, name) != value for name, value in settings.items()):
             held = endpoints.update(held.id, **settings)
         if secret not in [one.secret for one in held.secrets][:1]:
@@ -204,13 +212,27 @@ class Platform:
         """Whether events go anywhere at all."""
         return any(one.enabled for one in self.own.endpoints.list(count=PAGE_ROWS_MAX))
 
+    def _home(self) -> Endpoint | None:
+        """The engine's endpoint; None when there was none yet, or an operator has removed it."""
+        home = self._setting(HOME)
+        if home is None:
+            return None
+        try:
+            return self.own.endpoints.show(home)
+        except Failure as failure:
+            if failure.code != ENDPOINT_NOT_FOUND.code:
+                raise
+        # Nobody else's is taken away: only the one that is gone.
+        self.store.atomic(lambda tx: tables.unset(tx, HOME, home))
+        return None
+
     def _make_home(self, secret: Secret, settings: dict[str, Any]) -> str:
         """The id of the engine's endpoint: a new one, unless another process is quicker."""
         endpoints = self.own.endpoints
         made = endpoints.add(secret=secret, scheme=SCHEME, **settings)
         winner = self.store.atomic(lambda tx: tables.settle(tx, HOME, made.id))
         if winner != made.id:
-            endpoints.disable(made.id, reason="another process has added the same one")
+            endpoints.remove(made.id, reason="another process has added the same one")
         return winner
 
     def _setting(self, name: str) -> str | None:
@@ -247,7 +269,7 @@ def _named(document: Json) -> tuple[str, str]:
 
 
 def _letter(row: Row) -> DeadLetter:
-    (job_id, event_id, event_type, body, code, message, status, attempts, last_us, failed_us, endpoint_id) = row
+    (job_id, event_id, event_type, body, code, message, reason, status, attempts, last_us, failed_us, endpoint_id) = row
     return DeadLetter(
         id=job_id,
         event_id=event_id,
@@ -255,6 +277,7 @@ def _letter(row: Row) -> DeadLetter:
         payload=decode(body),
         error_message=message,
         error_code=code,
+        reason=None if reason is None else redacted_text(reason, REASON_CHARS_MAX),
         status_code=status,
         attempts=attempts,
         last_attempt_at=None if last_us is None else utc_text(last_us),

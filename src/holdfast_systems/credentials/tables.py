@@ -37,6 +37,11 @@ def settle(tx: Tx, name: str, value: str) -> str:
     return found
 
 
+def unset(tx: Tx, name: str, value: str) -> None:
+    """Let nothing count any more, unless another value does by now."""
+    tx.run("credentials.unset", name=name, value=value)
+
+
 def put(tx: Tx, name: str, value: str) -> None:
     """Let this value count for all processes from now on."""
     tx.run("credentials.set", name=name, value=value)

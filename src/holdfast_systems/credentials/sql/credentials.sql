@@ -11,6 +11,9 @@ INSERT INTO holdfast_credentials_setting (name, value, set_us) VALUES (:name, :v
 INSERT INTO holdfast_credentials_setting (name, value, set_us) VALUES (:name, :value, {now_us})
 ON CONFLICT (name) DO UPDATE SET value = excluded.value, set_us = excluded.set_us;
 
+-- name: unset
+DELETE FROM holdfast_credentials_setting WHERE name = :name AND value = :value;
+
 -- name: open_window
 INSERT INTO holdfast_credentials_window (platform, opened_us, taken) VALUES (:platform, {now_us}, 0)
 ON CONFLICT (platform) DO NOTHING;

@@ -4,7 +4,7 @@
 
 -- name: dead
 -- Of the endpoints of one tenant; the position behind which to go on is a time and an id.
-SELECT job.id, webhook_delivery.event_id, webhook_event.type, webhook_event.body, job.error_code, job.error_message,
+SELECT job.id, webhook_delivery.event_id, webhook_event.type, webhook_event.body, job.error_code, job.error_message, job.error_technical,
        (SELECT upstream_status FROM holdfast_journal AS journal
          WHERE journal.subject = job.id AND journal.verb = 'failed' ORDER BY journal.id DESC LIMIT 1),
        job.attempt_count, job.last_attempt_us, job.failed_us, webhook_delivery.endpoint_id
@@ -15,6 +15,8 @@ SELECT job.id, webhook_delivery.event_id, webhook_event.type, webhook_event.body
    AND (job.failed_us, job.id) > (:after_us, :after_id)
    AND (CAST(:event_id AS TEXT) IS NULL OR webhook_event.id = :event_id)
    AND (CAST(:event_type AS TEXT) IS NULL OR webhook_event.type = :event_type)
+   AND (CAST(:endpoint_id AS TEXT) IS NULL OR webhook_delivery.endpoint_id = :endpoint_id)
+   AND (CAST(:error_code AS TEXT) IS NULL OR job.error_code = :error_code)
  ORDER BY job.failed_us, job.id LIMIT :count;
 
 -- name: count_dead
