@@ -31,14 +31,27 @@ ENGINE = (
     "GET /v1/platforms/{platform}/users/{user_id}",
     "GET /v1/platforms/{platform}/contributions/{contribution_id}",
     "GET /v1/platforms/{platform}/events/{event_id}",
+    "GET /v1/platforms/{platform}/refusals",
 )
-ENGINE_PAGES = ("GET /", "GET /people/{platform}/{user_id}")
+PLATFORM_PAGES = (
+    "GET /",
+    "GET /events",
+    "GET /events/{event_id}",
+    "GET /deliveries",
+    "GET /dead-letters",
+    "GET /dead-letters/reprocess",
+    "POST /dead-letters/reprocess",
+    "GET /dead-letters/discard",
+    "POST /dead-letters/discard",
+)
+ENGINE_PAGES = ("GET /", "GET /people/{platform}/{user_id}", "GET /events/{platform}/{event_id}")
 ROUTES = (
     *(RouteAccess(route, part="platform") for route in PLATFORM),
     *(RouteAccess(route, part="engine") for route in ENGINE),
+    *(RouteAccess(route, part="platform") for route in PLATFORM_PAGES),
     *(RouteAccess(route, part="engine") for route in ENGINE_PAGES),
-    public("GET /style.css", "part of the pages", part="engine"),
-    *sign_in_access(part="engine"),
+    *(public("GET /style.css", "part of the pages", part=part) for part in ("platform", "engine")),
+    *(rule for part in ("platform", "engine") for rule in sign_in_access(part=part)),
     # A platform that is not there is told before a signature that is wrong.
     RouteAccess("POST /v1/platforms/{platform}/webhook", nobody=404, wrong_token=404, part="engine"),
 )

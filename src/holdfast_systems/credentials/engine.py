@@ -24,6 +24,7 @@ from holdfast_systems.credentials.faults import (
     NOT_FOUND,
     SERVICE_UNAVAILABLE,
 )
+from holdfast_systems.credentials.refusal_log import RefusalLog
 from holdfast_systems.credentials.settings import PlatformSettings, Settings
 from holdfast_systems.credentials.steps import Outcome, Processor
 from holdfast_systems.credentials.window import Window
@@ -48,6 +49,7 @@ class Engine:
         self.store = store
         self.settings = settings
         self.processor = Processor(store)
+        self.refusal_log = RefusalLog(store)
         self._receivers = {name: _receiver(store, name, one, secrets[name]) for name, one in settings.platforms.items()}
 
     @property

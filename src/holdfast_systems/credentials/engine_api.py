@@ -17,7 +17,7 @@ from holdfast.catalog import Dialect, Fault
 from holdfast.guard import Answer
 from holdfast.http import BodyRule, ClientGone, Edge
 from holdfast.http.asgi import Application, Receive, Scope, Send, below
-from holdfast.http.client_address import address_of
+from holdfast.http.client_address import address_of, client_group
 from holdfast.http.operator import OperatorAccess
 from holdfast.http.sessions import Sessions
 from holdfast.http.sign_in import SignIn
@@ -33,7 +33,9 @@ from holdfast_systems.credentials.faults import (
 )
 from holdfast_systems.credentials.fields import json_schema
 from holdfast_systems.credentials.pages import EnginePages, is_page
-from holdfast_systems.credentials.refusals import refusals_told, tell_refusal
+from holdfast_systems.credentials.pages.door import Door
+from holdfast_systems.credentials.refusal_log import refusals as refusals_of
+from holdfast_systems.credentials.refusals import Refusals
 
 T = TypeVar("T")
 
@@ -52,14 +54,20 @@ Place = Annotated[int | None, Query(ge=0, le=tables.REPUTATION_MAX)]
 Count = Annotated[int, Query(ge=1, le=tables.PAGE_ROWS_MAX)]
 
 
-def engine_application(engine: Engine, token: Secret, *, address: str) -> Application:
-    """The engine as an ASGI application that guards its own doors."""
+def engine_application(engine: Engine, token: Secret, *, address: str, platform_beside: bool = False) -> Application:
+    """The engine as an ASGI application that guards its own doors.
+
+    Args:
+        address: where the system stands.
+        platform_beside: whether the platform stands beside it, for links.
+    """
     api = FastAPI(title="Credential engine", docs_url=None, redoc_url=None, redirect_slashes=False)
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="credentials-engine")
-    _add_webhook(api, engine, threads)
+    refusals = Refusals(engine.refusal_log)
+    _add_webhook(api, engine, threads, refusals)
     _add_reads(api, engine)
     sessions = Sessions(engine.store, token)
-    pages = EnginePages(engine, sessions, token)
+    pages = EnginePages(engine, Door(sessions, token, address=address), platform_beside=platform_beside)
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
         asked = scope["type"] == "http" and is_page(below(scope))
@@ -72,9 +80,9 @@ def engine_application(engine: Engine, token: Secret, *, address: str) -> Applic
         remap={"VALIDATION_ERROR": INVALID_PAYLOAD},
         access=OperatorAccess(token, public=lambda scope: _is_public(scope, api)),
         body=lambda scope: SMALL if is_page(below(scope)) else RAW,
-        on_failure=tell_refusal,
+        on_failure=refusals.tell,
     )
-    told = refusals_told(edge, lambda scope: _sender(scope, engine))
+    told = refusals.around(edge, lambda scope: _asked(scope, engine))
     return SignIn(told, sessions, title="Credential engine", address=address, catalog=CREDENTIALS, dialect=Dialect.FLAT)
 
 
@@ -85,10 +93,12 @@ def webhook_of(scope: Scope) -> str | None:
     return parts[3] if is_webhook else None
 
 
-def _sender(scope: Scope, engine: Engine) -> str | None:
-    """Who sends this webhook; None for strangers, whose names have no end."""
+def _asked(scope: Scope, engine: Engine) -> tuple[str, str] | None:
+    """Who sends this webhook, and from which address; None for strangers, whose names have no end."""
     platform = webhook_of(scope) if scope["type"] == "http" and scope["method"] == "POST" else None
-    return platform if platform in engine.settings.platforms else None
+    if platform is None or platform not in engine.settings.platforms:
+        return None
+    return platform, client_group(address_of(scope, engine.trusted_proxies))
 
 
 def _is_public(scope: Scope, api: FastAPI) -> bool:
@@ -100,7 +110,7 @@ def _is_public(scope: Scope, api: FastAPI) -> bool:
     return all(route.matches(scope)[0] is Match.NONE for route in api.routes)
 
 
-def _add_webhook(api: FastAPI, engine: Engine, threads: ThreadPoolExecutor) -> None:
+def _add_webhook(api: FastAPI, engine: Engine, threads: ThreadPoolExecutor, refusals: Refusals) -> None:
     described = {
         "requestBody": {"required": True, "content": {"application/json": {"schema": json_schema()}}},
         "parameters": [
@@ -128,6 +138,7 @@ def _add_webhook(api: FastAPI, engine: Engine, threads: ThreadPoolExecutor) -> N
         receive = engine.receive
         loop = asyncio.get_running_loop()
         answer = await loop.run_in_executor(threads, work, receive, platform, request.scope["headers"], body)
+        refusals.look_at(answer)
         return _response(answer)
 
 
@@ -168,6 +179,12 @@ def _add_reads(api: FastAPI, engine: Engine) -> None:
         _check(engine, platform, contribution_id)
         found = read(lambda tx: tables.contribution(tx, platform, contribution_id))
         return _found(found, CONTRIBUTION_NOT_FOUND, contribution_id=contribution_id)
+
+    @api.get("/v1/platforms/{platform}/refusals")
+    def refused(platform: str) -> dict[str, Any]:
+        """Webhooks that were refused, the latest first: why, from where, and how often."""
+        _check(engine, platform, "")
+        return {"refusals": read(lambda tx: refusals_of(tx, platform))}
 
     @api.get("/v1/platforms/{platform}/events/{event_id}")
     def event(platform: str, event_id: str) -> dict[str, Any]:

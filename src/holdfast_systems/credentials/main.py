@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.base import Secret
 from holdfast.delivery import BodyHmac
 from holdfast.http import Check, Reach
 from holdfast.http.asgi import Application
-from holdfast.http.system import Ground, System, nothing
+from holdfast.http.system import Ground, System
 from holdfast.store import Store
 from holdfast.store.shared_secret import shared_secret
 from holdfast.worker import Handlers, Jobs
@@ -37,14 +37,23 @@ def build(ground: Ground) -> System:
     secrets, made = _secrets(ground.store, settings)
     parts: dict[str, Application] = {}
     says: list[str] = []
+    starts: list[Callable[[], None]] = []
+    stops: list[Callable[[], None]] = []
     half = _Half(ground, settings, secrets[PLATFORM][0]) if "platform" in settings.parts else None
     if half is not None:
         parts["platform"] = half.application
+        starts.append(half.start)
+        stops.append(half.stop)
+        says.append(f"Events, deliveries and dead letters: {ground.address}/platform/")
         if "engine" not in settings.parts:
             says.append(f"Events go to: {half.engine_url}")
     if "engine" in settings.parts:
         engine = Engine(ground.store, settings, secrets)
-        parts["engine"] = engine_application(engine, ground.token, address=ground.address)
+        parts["engine"] = engine_application(
+            engine, ground.token, address=ground.address, platform_beside=half is not None
+        )
+        starts.append(engine.refusal_log.start)
+        stops.append(engine.refusal_log.stop)
         says.append(f"Credentials page: {ground.address}/engine/")
     if made:
         says.append(f"Webhook secret of {PLATFORM} ({SECRET_VARIABLE} sets another): {secrets[PLATFORM][0].reveal()}")
@@ -56,9 +65,14 @@ def build(ground: Ground) -> System:
         handlers=None if half is None else half.handlers,
         checks={} if half is None else half.checks,
         says=says,
-        start=nothing if half is None else half.start,
-        stop=nothing if half is None else half.stop,
+        start=lambda: _each(starts),
+        stop=lambda: _each(stops),
     )
+
+
+def _each(steps: Sequence[Callable[[], None]]) -> None:
+    for step in steps:
+        step()
 
 
 class _Half:
@@ -75,7 +89,10 @@ class _Half:
         self._alerts = Alerts(ground.store, self.platform.deliveries, ops=settings.sender.ops_url is not None)
         urls = [url for url in (self.engine_url, settings.sender.ops_url) if url]
         reach = Reach(allowed=settings.sender.allowed_targets | {target(url) for url in urls})
-        self.application = platform_application(self.platform, ground.token, reach)
+        beside = "engine" in settings.parts
+        self.application = platform_application(
+            self.platform, ground.token, reach, address=ground.address, engine_beside=beside
+        )
         self.handlers = Handlers()
         self.handlers.serve(self.platform.deliveries.queue(CONCURRENCY))
         send = sender(settings.sender, *urls, engine_url=self.platform.engine_url)

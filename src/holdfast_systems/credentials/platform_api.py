@@ -11,13 +11,17 @@ from holdfast.base import Secret
 from holdfast.catalog import Dialect
 from holdfast.delivery import EVENT_BYTES_MAX
 from holdfast.http import BodyRule, Edge, Reach
-from holdfast.http.asgi import Application, Scope, header
+from holdfast.http.asgi import Application, Receive, Scope, Send, below, header
 from holdfast.http.operator import OperatorAccess
+from holdfast.http.sessions import Sessions
+from holdfast.http.sign_in import FORM, SignIn
 from holdfast.operate import actor_of
 from holdfast.operate.deliveries import Moved
 from holdfast_systems.credentials import alerts
 from holdfast_systems.credentials.endpoint_api import NO_NUL, Count, Id, add_endpoint_routes
 from holdfast_systems.credentials.faults import CREDENTIALS, INVALID_PAYLOAD
+from holdfast_systems.credentials.pages import PlatformPages, is_platform_page
+from holdfast_systems.credentials.pages.door import Door
 from holdfast_systems.credentials.platform import REPROCESSED, Platform
 from holdfast_systems.credentials.platform_lists import delivery_page, event_page, read_place
 from holdfast_systems.credentials.shown import shown_event
@@ -52,20 +56,39 @@ class Discard(BaseModel):
     reason: Reason | None = None
 
 
-def platform_application(platform: Platform, token: Secret, reach: Reach) -> Application:
-    """The platform as an ASGI application that guards its own doors."""
+def platform_application(
+    platform: Platform, token: Secret, reach: Reach, *, address: str, engine_beside: bool = False
+) -> Application:
+    """The platform as an ASGI application that guards its own doors.
+
+    Args:
+        address: where the system stands.
+        engine_beside: whether the engine stands beside it, for links.
+    """
     api = FastAPI(title="Event platform", docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_events(api, platform)
     _add_dead_letters(api, platform)
     add_endpoint_routes(api, platform, reach)
-    return Edge(
-        api,
+    sessions = Sessions(platform.store, token)
+    pages = PlatformPages(platform, Door(sessions, token, address=address), engine_beside=engine_beside)
+
+    async def either(scope: Scope, receive: Receive, send: Send) -> None:
+        await (pages if _is_page(scope) else api)(scope, receive, send)
+
+    edge = Edge(
+        either,
         catalog=CREDENTIALS,
         dialect=Dialect.FLAT,
         remap={"VALIDATION_ERROR": INVALID_PAYLOAD},
-        access=OperatorAccess(token),
+        # The pages ask for a session or the token themselves.
+        access=OperatorAccess(token, public=_is_page),
         body=_body,
     )
+    return SignIn(edge, sessions, title="Event platform", address=address, catalog=CREDENTIALS, dialect=Dialect.FLAT)
+
+
+def _is_page(scope: Scope) -> bool:
+    return scope["type"] == "http" and is_platform_page(below(scope))
 
 
 def _body(scope: Scope) -> BodyRule:
@@ -74,6 +97,8 @@ def _body(scope: Scope) -> BodyRule:
     Raises:
         Failure: UNSUPPORTED_MEDIA_TYPE when it does not say that it is JSON, which it would not be read as.
     """
+    if _is_page(scope):
+        return FORM
     if header(scope, "content-type").partition(";")[0].strip().lower() != JSON:
         raise CREDENTIALS["UNSUPPORTED_MEDIA_TYPE"](supported=[JSON])
     return BODY

@@ -105,3 +105,18 @@ CREATE TABLE holdfast_credentials_alert (
   PRIMARY KEY (job_id, failed_us)
 );
 CREATE INDEX holdfast_credentials_alert_raised ON holdfast_credentials_alert (raised_us);
+
+-- Webhooks that were refused, as operators see them: one row for all that have these in common.
+CREATE TABLE holdfast_credentials_refusal (
+  platform TEXT NOT NULL,
+  code TEXT NOT NULL,
+  field TEXT NOT NULL,
+  address TEXT NOT NULL,
+  refused_count BIGINT NOT NULL,
+  message TEXT NOT NULL,
+  first_us BIGINT NOT NULL,
+  last_us BIGINT NOT NULL,
+  PRIMARY KEY (platform, code, field, address),
+  CONSTRAINT holdfast_credentials_refusal_count CHECK (refused_count > 0)
+);
+CREATE INDEX holdfast_credentials_refusal_latest ON holdfast_credentials_refusal (platform, last_us);

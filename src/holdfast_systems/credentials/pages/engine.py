@@ -1,0 +1,102 @@
+"""The engine's pages as an application: who has earned what, what arrived, and what was refused.
+
+Always true: without a session or the token nothing is shown, and nothing here changes anything.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from holdfast.delivery import Endpoints
+from holdfast.http.asgi import Receive, Reply, Scope, Send, below, give
+from holdfast.http.aside import aside
+from holdfast.http.sign_in import field
+from holdfast.store import Tx
+from holdfast_systems.credentials import tables
+from holdfast_systems.credentials.faults import NOT_FOUND
+from holdfast_systems.credentials.pages import engine_views as views
+from holdfast_systems.credentials.pages.door import Door, html, to_sign_in
+from holdfast_systems.credentials.pages.layout import Frame, health_of
+from holdfast_systems.credentials.platform import TENANT
+from holdfast_systems.credentials.refusal_log import refusals
+
+if TYPE_CHECKING:
+    from holdfast_systems.credentials.engine import Engine
+
+LATEST = 10
+ROWS = 50
+PERSON, EVENT = "/people/", "/events/"
+STYLE = "/style.css"
+NAME = "Credential engine"
+
+
+def is_page(path: str) -> bool:
+    """Whether the path is one of the pages, which ask for a session themselves."""
+    return path in {"/", STYLE} or path.startswith((PERSON, EVENT))
+
+
+class EnginePages:
+    """ASGI application of the pages."""
+
+    page_routes = ("GET /", f"GET {STYLE}", "GET /people/{platform}/{user_id}", "GET /events/{platform}/{event_id}")
+
+    def __init__(self, engine: Engine, door: Door, *, platform_beside: bool) -> None:
+        self._engine = engine
+        self._endpoints = Endpoints(engine.store, {})  # only read: no scheme is needed
+        self._door = door
+        self._platform_beside = platform_beside
+        self._style = resources.files(__package__).joinpath("style.css").read_bytes()
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        method = scope["method"]
+        if method not in {"GET", "HEAD"}:
+            raise NOT_FOUND()
+        return await give(await self._page(scope, below(scope)), send, head=method == "HEAD")
+
+    async def _page(self, scope: Scope, path: str) -> Reply:
+        if path == STYLE:
+            return Reply(body=self._style, content_type="text/css; charset=utf-8")
+        if await self._door.visitor(scope) is None:
+            return to_sign_in(scope)
+        if path == "/":
+            wanted = field(scope.get("query_string", b""), "platform")
+            return html(await aside(lambda: self._overview(wanted)))
+        # The path is decoded: from the third one on, a slash is part of an id and no step of the browser's.
+        frame = await aside(lambda: self._frame("../" * min(path.count("/") - 1, 2)))
+        page = await aside(lambda: self._one(frame, path))
+        return html(views.nobody(frame), status=404) if page is None else html(page)
+
+    def _overview(self, wanted: str) -> str:
+        names = self._engine.platforms
+        platform = wanted if wanted in names else names[0]
+        frame = self._frame("")
+
+        def phase(tx: Tx) -> str:
+            return views.overview(
+                frame,
+                platforms=names,
+                platform=platform,
+                totals=tables.totals(tx, platform),
+                members=tables.members(tx, platform, count=ROWS),
+                latest=tables.latest(tx, platform, count=LATEST),
+                refused=refusals(tx, platform),
+            )
+
+        return self._engine.store.atomic(phase, write=False)
+
+    def _one(self, frame: Frame, path: str) -> str | None:
+        """The page of a person or an event; None when there is no such one."""
+        kind = PERSON if path.startswith(PERSON) else EVENT
+        platform, _, key = path.removeprefix(kind).partition("/")
+        if platform not in self._engine.platforms or "\0" in key:
+            return None
+        look, show = (tables.member, views.person) if kind == PERSON else (tables.processed, views.event)
+        found = self._engine.store.atomic(lambda tx: look(tx, platform, key), write=False)
+        return None if found is None else show(frame, platform, found)
+
+    def _frame(self, root: str) -> Frame:
+        # Two are enough to know that there is not just one.
+        health = health_of([one.id for one in self._endpoints.list(tenant=TENANT, count=2)])
+        beside = [("Platform", f"{root}../platform/")] if self._platform_beside else []
+        return Frame(name=NAME, root=root, links=[*beside, ("Health", health)])
