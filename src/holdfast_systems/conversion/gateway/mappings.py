@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from holdfast_systems.conversion.gateway.lines import Line
 from holdfast_systems.conversion.gateway.markup import Writer, escaped, quoted
 from holdfast_systems.conversion.gateway.outline import write_outline
 from holdfast_systems.conversion.gateway.pdf import Document, Page
-from holdfast_systems.conversion.gateway.reading import Line, paragraphs
+from holdfast_systems.conversion.gateway.reading import paragraphs
 
 WORD = '<word x="%.2f" y="%.2f" width="%.2f" height="%.2f" font="%s" size="%.1f">%s</word>'
 
@@ -47,10 +48,10 @@ def _words(page: Page, line: Line, fonts: dict[str, str]) -> list[str]:
     place = 0
     for word in line.text.split():
         place = line.text.index(word, place)
-        first = line.first + place
+        places = line.places[place : place + len(word)]
         place += len(word)
-        left, top, right, bottom = page.box(first, first + len(word) - 1, every=line.leftwards)
-        style = page.style(first)
+        left, top, right, bottom = page.box(places, every=line.leftwards)
+        style = page.style(places[0])
         font = fonts.get(style.font) or fonts.setdefault(style.font, f"f{len(fonts) + 1}")
         found.append(WORD % (left, top, right - left, bottom - top, font, style.size, escaped(word)))
     return found

@@ -7,7 +7,8 @@ back when a document is closed; the process is replaced before anything that is 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import pypdfium2.raw as pdfium  # type: ignore[import-untyped]
 
 from holdfast_systems.conversion.gateway.faults import NOT_A_PDF, PDF_BROKEN, PDF_ENCRYPTED, TOO_MANY_PAGES
+from holdfast_systems.conversion.gateway.joiners import Joiner, joiners
 from holdfast_systems.conversion.gateway.sight import Box, Sight, bounds_of, sight, text_held_upright
 
 HEADER_BYTES = 1_024
@@ -29,6 +31,10 @@ ANNOTATIONS_MAX = 5_000
 """A page with more is no form: to bring them all onto it would take pdfium minutes."""
 OUT_OF_SIGHT: Box = (0.0, 0.0, 0.0, 0.0)
 """Stands for a box with numbers that no page has."""
+HYPHEN = "\ufffe"
+"""Stands in a page's text for a hyphen at the end of a line, after which pdfium leaves the line break out."""
+HYPHEN_CODES = frozenset({2, 0xFFFE})
+"""What pdfium may answer there when it is asked for a single character."""
 
 
 class Document:
@@ -115,6 +121,8 @@ class Page:
             raise PDF_BROKEN(reason="page", page=number)
         self._seen = sight(bounds, self.rotation)
         self._read = sight(bounds, upright)
+        _, _, self._right, self._bottom = self._read(*bounds)
+        self._handle = handle
         count = max(0, pdfium.FPDFText_CountChars(self._text))
         self.truncated = count > chars_max
         self.characters = _characters(self._text, min(count, chars_max))
@@ -127,26 +135,36 @@ class Page:
     def close(self) -> None:
         pdfium.FPDFText_ClosePage(self._text)
 
-    def is_hyphen(self, place: int) -> bool:
-        """Whether the character is a hyphen at the end of a line, for which pdfium has a sign of its own."""
-        return bool(pdfium.FPDFText_IsHyphen(self._text, place) == 1)
+    def joiners(self) -> list[Joiner]:
+        """Joiners that pdfium leaves out of the text, each with the point at which it stands, as `read_box` has it."""
+        return joiners(self._handle, self._read)
 
-    def box(self, first: int, last: int, *, every: bool = False) -> Box:
-        """Where the characters from first to last are seen; the two ends tell, unless `every` one has to be asked."""
-        return self._around(self._seen, first, last, every=every)
+    def box(self, places: Sequence[int], *, every: bool = False) -> Box:
+        """Where these characters are seen; the first and the last tell, unless `every` one has to be asked."""
+        return self._around(self._seen, places, every=every)
 
-    def read_box(self, first: int, last: int, *, every: bool = False) -> Box:
+    def read_box(self, places: Sequence[int], *, every: bool = False) -> Box:
         """The same when the page is held so that most of its text is upright."""
-        return self._around(self._read, first, last, every=every)
+        return self._around(self._read, places, every=every)
 
-    def _around(self, shown: Sight, first: int, last: int, *, every: bool) -> Box:
+    def is_seen(self, box: Box) -> bool:
+        """Whether some of what has this `read_box` is on the visible part of the page."""
+        left, top, right, bottom = box
+        return box != OUT_OF_SIGHT and right >= 0 <= bottom and left <= self._right and top <= self._bottom
+
+    def is_whole(self, box: Box) -> bool:
+        """Whether all of what has this `read_box` is on the visible part of the page."""
+        left, top, right, bottom = box
+        return box != OUT_OF_SIGHT and left >= 0 <= top and right <= self._right and bottom <= self._bottom
+
+    def _around(self, shown: Sight, places: Sequence[int], *, every: bool) -> Box:
         if every:
-            lefts, tops, rights, bottoms = zip(*(self._box(shown, at) for at in range(first, last + 1)), strict=True)
+            lefts, tops, rights, bottoms = zip(*(self._box(shown, place) for place in places), strict=True)
             return min(lefts), min(tops), max(rights), max(bottoms)
-        one = self._box(shown, first)
-        if first == last:
+        one = self._box(shown, places[0])
+        if len(places) == 1:
             return one
-        other = self._box(shown, last)
+        other = self._box(shown, places[-1])
         # Written out: this is done for every word of a document.
         return (
             one[0] if one[0] < other[0] else other[0],
@@ -224,9 +242,20 @@ def _characters(text: Any, count: int) -> str:
     units = pdfium.FPDFText_GetText(text, 0, count, buffer)
     found = bytes(memoryview(buffer).cast("B")[: 2 * max(0, units - 1)]).decode("utf-16-le", "surrogatepass")
     if len(found) == count:
-        return found.replace("\uffff", "\ufffd")
+        found = found.replace("\uffff", "\ufffd")
+        wrong = [at.start() for at in re.finditer(HYPHEN, found) if not _is_hyphen(text, at.start())]
+        return "".join("\ufffd" if place in wrong else one for place, one in enumerate(found)) if wrong else found
     # Some characters are in the one and not in the other; then each is asked for.
-    return _paired([pdfium.FPDFText_GetUnicode(text, place) for place in range(count)])
+    codes = [pdfium.FPDFText_GetUnicode(text, place) for place in range(count)]
+    for place, code in enumerate(codes):
+        if code in HYPHEN_CODES:
+            codes[place] = ord(HYPHEN) if _is_hyphen(text, place) else ord("\ufffd")
+    return _paired(codes)
+
+
+def _is_hyphen(text: Any, place: int) -> bool:
+    """Whether pdfium put its own sign in the place of a hyphen at the end of a line."""
+    return bool(pdfium.FPDFText_IsHyphen(text, place) == 1)
 
 
 def _paired(codes: list[int]) -> str:

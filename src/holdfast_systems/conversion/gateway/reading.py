@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from statistics import median_low
 
-from holdfast_systems.conversion.gateway.markup import NOTHING
-from holdfast_systems.conversion.gateway.pdf import Page, Style
+from holdfast_systems.conversion.gateway.lines import GUTTER_SIZES, Line, around, is_leftwards, lines
+from holdfast_systems.conversion.gateway.pdf import Page
 from holdfast_systems.conversion.gateway.sight import Box
 
 SAME_SIZE = 1.15
@@ -25,36 +25,12 @@ PITCH_WITHIN = 1.3
 PITCH_SIZES_MAX = 3.0
 INDENT_SIZES = 0.8
 """A line that begins so much further in is indented."""
-GUTTER_SIZES = 1.0
-"""White space between columns is at least so many times the size of the text."""
 BAND_INSET_SIZES = 0.2
-WORD_GAP_SIZES = 0.15
-"""White space between words is at least so much."""
 PARAGRAPHS_ORDERED_MAX = 500
 CUTS_MAX = 16
 
-HYPHEN = "\ufffe"
-_LETTERS = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
-RIGHT_TO_LEFT = re.compile(_LETTERS)
-_RUN = re.compile(f"{_LETTERS}{{2,}}")
-_LINE = re.compile(f"[^\r\n{HYPHEN}]*{HYPHEN}?")
 BULLETS = frozenset("•‣⁃∙▪●◦")
 _ITEM = re.compile(r"(?:\W|\(?\w{1,3}[.)]) ")
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """Characters that stand beside each other."""
-
-    first: int
-    """The place of its first character on the page."""
-    text: str
-    box: Box
-    """Where it stands when the page is held so that most of its text is upright."""
-    style: Style
-    """That of its middle: a bullet or a great initial says nothing about a line."""
-    leftwards: bool
-    """Whether some of it is written from right to left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,66 +46,6 @@ class Paragraph:
         return "\n".join(line.text for line in self.lines)
 
 
-def lines(page: Page) -> list[Line]:
-    """The lines of the page that have something in them, in the order in which they were drawn."""
-    characters = page.characters
-    mixed = RIGHT_TO_LEFT.search(characters) is not None
-    found: list[Line] = []
-    for match in _LINE.finditer(characters):
-        text = match[0]
-        if text.endswith(HYPHEN):
-            text = f"{text[:-1]}-" if page.is_hyphen(match.end() - 1) else text
-        first = match.start() + len(text) - len(text.lstrip())
-        text = text.strip()
-        if text:
-            leftwards = mixed and RIGHT_TO_LEFT.search(text) is not None
-            box = page.read_box(first, first + len(text) - 1, every=leftwards)
-            text = _turned(page, first, text) if leftwards else text
-            line = Line(first, text, box, _style(page, first, text), leftwards)
-            if found and _stands_beside(found[-1], line):
-                line = _joined(page, found.pop(), line)
-            found.append(line)
-    return found
-
-
-def _stands_beside(before: Line, line: Line) -> bool:
-    """Whether the line only goes on with the one before: pdfium breaks it where a figure is raised or lowered."""
-    if before.leftwards or line.leftwards or before.first + len(before.text) == line.first:
-        return False
-    size = max(before.style.size, line.style.size)
-    if not -size * WORD_GAP_SIZES <= line.box[0] - before.box[2] < size * GUTTER_SIZES:
-        return False
-    shared = min(before.box[3], line.box[3]) - max(before.box[1], line.box[1])
-    return 2 * shared > min(before.box[3] - before.box[1], line.box[3] - line.box[1])
-
-
-def _joined(page: Page, before: Line, line: Line) -> Line:
-    """Two pieces as one line; what was between them keeps its places, so that each character keeps its own."""
-    end = before.first + len(before.text)
-    apart = line.box[0] - before.box[2] > line.style.size * WORD_GAP_SIZES
-    between = NOTHING * (line.first - end)
-    if apart or " " in page.characters[end : line.first]:
-        between = f" {between[1:]}"
-    text = before.text + between + line.text
-    return Line(before.first, text, _around([before.box, line.box]), _style(page, before.first, text), False)
-
-
-def _style(page: Page, first: int, text: str) -> Style:
-    middle = len(text) // 2
-    # A space may be one that pdfium put in, which has no style; none is at either end.
-    return page.style(first + middle - (text[middle] == " "))
-
-
-def _turned(page: Page, first: int, text: str) -> str:
-    """The text as it is spoken: where letters of such a script run from left to right, pdfium left them as drawn."""
-
-    def turned(run: re.Match[str]) -> str:
-        begin, end = first + run.start(), first + run.end() - 1
-        return run[0][::-1] if page.read_box(begin, begin)[0] < page.read_box(end, end)[0] else run[0]
-
-    return _RUN.sub(turned, text)
-
-
 def paragraphs(page: Page) -> list[Paragraph]:
     """The paragraphs of the page in the order in which they are read."""
     every = lines(page)
@@ -140,7 +56,7 @@ def paragraphs(page: Page) -> list[Paragraph]:
             groups[-1].append(line)
         else:
             groups.append([line])
-    return in_order([Paragraph(tuple(group), _around([line.box for line in group])) for group in groups])
+    return in_order([Paragraph(tuple(group), around([line.box for line in group])) for group in groups])
 
 
 def in_order(drawn: Sequence[Paragraph]) -> list[Paragraph]:
@@ -240,10 +156,4 @@ def _split(
 
 
 def _reads_leftwards(group: Sequence[Paragraph]) -> bool:
-    text = "".join(one.text for one in group)
-    return 2 * len(RIGHT_TO_LEFT.findall(text)) > sum(map(str.isalpha, text))
-
-
-def _around(boxes: Sequence[Box]) -> Box:
-    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
-    return min(lefts), min(tops), max(rights), max(bottoms)
+    return is_leftwards("".join(one.text for one in group))

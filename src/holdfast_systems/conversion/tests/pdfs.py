@@ -97,10 +97,16 @@ def pdfium() -> bytes:
 @cache
 def chromium(pages: int = 1) -> bytes:
     """Pages with paragraphs, Hebrew and Arabic, printed by the browser of this machine."""
+    return printed(HTML_BREAK.join([HTML_BODY] * pages))
+
+
+@cache
+def printed(body: str) -> bytes:
+    """This HTML, printed by the browser of this machine."""
     assert CHROMIUM, "no browser on this machine"
     with tempfile.TemporaryDirectory() as folder:
-        page, printed = Path(folder) / "page.html", Path(folder) / "page.pdf"
-        page.write_text(HTML_HEAD + HTML_BREAK.join([HTML_BODY] * pages), encoding="utf-8")
+        page, out = Path(folder) / "page.html", Path(folder) / "page.pdf"
+        page.write_text(HTML_HEAD + body, encoding="utf-8")
         options = [
             "--headless",
             "--no-sandbox",
@@ -109,12 +115,12 @@ def chromium(pages: int = 1) -> bytes:
             f"--user-data-dir={folder}/u",
         ]
         subprocess.run(
-            [CHROMIUM, *options, f"--print-to-pdf={printed}", page.as_uri()],
+            [CHROMIUM, *options, f"--print-to-pdf={out}", page.as_uri()],
             check=True,
             capture_output=True,
             timeout=60,
         )
-        return printed.read_bytes()
+        return out.read_bytes()
 
 
 @cache
@@ -193,6 +199,17 @@ def rotated(source: bytes, degrees: int) -> bytes:
     with pikepdf.open(io.BytesIO(source)) as pdf:
         for page in pdf.pages:
             page.Rotate = degrees
+        return _saved(pdf)
+
+
+@cache
+def cropped(source: bytes, box: tuple[int, int, int, int]) -> bytes:
+    """The same document, of each page only this part to be seen."""
+    import pikepdf
+
+    with pikepdf.open(io.BytesIO(source)) as pdf:
+        for page in pdf.pages:
+            page.CropBox = pikepdf.Array(box)
         return _saved(pdf)
 
 

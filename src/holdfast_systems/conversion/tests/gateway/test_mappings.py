@@ -74,6 +74,43 @@ def test_lines_stay_broken_and_hyphens_stay(converted: Convert) -> None:
     assert paragraph.text == "A long word is hyphe-\nnated here & <there>."
 
 
+@pytest.mark.parametrize("odd", ["a😀b", "a\0b", "\x02\x03"], ids=["beyond the first plane", "no character", "control"])
+def test_hyphens_stay_where_pdfium_has_to_be_asked_for_each_character(converted: Convert, odd: str) -> None:
+    # The second line begins with a letter, so that pdfium takes the end of the first for a hyphenated word.
+    page = pdfs.glyphs(f"word {odd} hyphe-", repeat=2)
+    lines = [line for paragraph in converted(page).iter("p") for line in paragraph.text.splitlines()]
+    assert [line[-7:] for line in lines] == [" hyphe-", " hyphe-"]
+    words = [word for word in converted(page, "layout").iter("word") if word.text == "hyphe-"]
+    assert len(words) == 2
+    assert all(float(word.get("height")) < 20 and float(word.get("width")) < 50 for word in words)
+
+
+def test_a_soft_hyphen_at_the_end_of_a_line_is_a_hyphen(converted: Convert) -> None:
+    def draw(drawn: Any) -> None:
+        drawn.drawString(72, 700, "A word is hyphe\xad")
+        drawn.drawString(72, 686, "nated, and cut\xad")
+        drawn.drawString(72, 672, "(here) off\xad")
+
+    (paragraph,) = converted(pdfs.canvas(draw)).iter("p")
+    assert paragraph.text == "A word is hyphe-\nnated, and cut-\n(here) off-"
+
+
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_what_is_off_the_page_is_left_out(converted: Convert, rotation: int) -> None:
+    def draw(drawn: Any) -> None:
+        drawn.setPageSize((400, 400))
+        for x, y, text in (
+            (100, 380, "above"), (100, 300, "upper"), (100, 20, "below"), (100, 100, "lower"),
+            (20, 200, "on the left"), (310, 200, "on the right"), (260, 150, "runs out of the page"),
+        ):  # fmt: skip
+            drawn.drawString(x, y, text)
+
+    cropped = pdfs.rotated(pdfs.cropped(pdfs.canvas(draw), (90, 50, 300, 350)), rotation)
+    # A word that the edge cuts is whole.
+    assert set(spoken(converted(cropped)).split()) == {"upper", "lower", "runs", "out"}
+    assert {word.text for word in converted(cropped, "layout").iter("word")} == {"upper", "lower", "runs", "out"}
+
+
 def test_what_was_filled_into_a_form_is_part_of_the_page(converted: Convert) -> None:
     def draw(drawn: Any) -> None:
         drawn.drawString(72, 700, "Name")
