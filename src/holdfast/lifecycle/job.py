@@ -37,6 +37,9 @@ class Snooze:
 
     delay_s: float
     reason: str = ""
+    timed: bool = False
+    """Whether the time of the job goes on: `job.elapsed_s` then counts from its first claim, so that a handler that
+    puts it off again and again can tell when it has been long enough."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 While it is open, jobs stay queued and no attempt is spent (hold), or fail at once (fail fast). After its pause, or
 when the health probe says so, a few jobs are let through as probes, exactly as many as the rule allows in all
-processes together; their outcome closes or reopens it.
+processes together; their outcome closes or reopens it. Where no job waits to be a probe, the health probe closes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from holdfast.base import bus
@@ -20,6 +20,8 @@ from holdfast.worker.settlement import Settlement
 
 SLICES = 10
 BY_HAND = "by hand"
+WELL = "the health probe says that it works"
+UNWELL = "the health probe says that it does not work"
 BY_HAND_S = 60.0
 """How long a probe by hand may take before the breaker's own rule goes on."""
 TOLD = {"tripped": "breaker.opened", "recovered": "breaker.closed", "probed": "breaker.half_opened"}
@@ -121,9 +123,7 @@ class SharedBreaker:
             return
         reached = tx.row("breaker.succeed", name=self.name, probes=good, generation=generation)
         if reached is not None and reached[0] >= self.rule.probes:
-            tx.row("breaker.recover", name=self.name, generation=generation)
-            tx.run("breaker.forget", name=self.name, older_us=-self._window_us)
-            self._note(tx, "recovered", None)
+            self._close(tx, generation, None)
 
     def counts(self, settlement: Settlement | None) -> bool:
         """Whether it speaks against what the jobs call."""
@@ -138,17 +138,60 @@ class SharedBreaker:
             settlement.blame is not None and not self.counts(settlement)
         )
 
-    def tend(self, store: Store) -> bool:
-        """Ask the health probe when the pause is over; True when jobs may be tried again."""
+    def tend(self, store: Store, queues: Sequence[str] = ()) -> bool:
+        """Ask the health probe when the pause is over; True when jobs may be tried again.
+
+        What is well is tried with a job. Where none of these queues has one to try, or where jobs do not wait for it
+        (fail fast), the probe's word closes the breaker: else it would stay as it is until somebody comes.
+        """
         if self._probe is None:
             return False
-        look = store.atomic(lambda tx: tx.row("breaker.look", name=self.name))
-        if look is None or look[0] != "open" or look[1] > 0:
+        untried = store.atomic(lambda tx: self._untried(tx, queues))
+        if untried is None:
             return False
         if not self._healthy():
-            store.atomic(lambda tx: tx.row("breaker.hold_on", name=self.name, open_us=self._pause_us(tx)))
+            store.atomic(self._stay_open)
             return False
-        return store.atomic(self._begin_probing) is not None
+        return store.atomic(lambda tx: self._recover(tx, untried) if untried else self._begin_probing(tx) is not None)
+
+    def _untried(self, tx: Tx, queues: Sequence[str]) -> int | None:
+        """Whether to ask the health probe: None when not, 0 when a job is to be tried, else the round to end."""
+        look = tx.row("breaker.look", name=self.name)
+        if look is None or look[0] == "closed":
+            return None
+        state, left_us, probes_left, generation, _ = look
+        job = not queues or tx.row("breaker.ready", queues=list(queues)) is not None
+        if state == "open":
+            if left_us > 0:
+                return None
+            return 0 if job and self.fails_with is None else int(generation)
+        is_out = left_us > 0 and probes_left < self.rule.probes
+        return None if job or is_out else int(generation)
+
+    def _recover(self, tx: Tx, generation: int) -> bool:
+        """Close it on the word of the health probe; False when another process has moved it."""
+        look = tx.row("breaker.look", name=self.name)
+        if look is None or look[3] != generation:
+            return False
+        if look[0] == "open":
+            begun = self._begin_probing(tx)
+            assert begun is not None  # the row is ours until the commit
+            generation = begun[0]
+        return self._close(tx, generation, WELL)
+
+    def _stay_open(self, tx: Tx) -> None:
+        """The health probe says no: look again after the next pause."""
+        if tx.row("breaker.hold_on", name=self.name, open_us=self._pause_us(tx)) is None:
+            look = tx.row("breaker.look", name=self.name)
+            if look is not None and look[0] == "half_open":
+                self._trip(tx, UNWELL)
+
+    def _close(self, tx: Tx, generation: int, reason: str | None) -> bool:
+        if tx.row("breaker.recover", name=self.name, generation=generation) is None:
+            return False
+        tx.run("breaker.forget", name=self.name, older_us=-self._window_us)
+        self._note(tx, "recovered", reason)
+        return True
 
     def _healthy(self) -> bool:
         assert self._probe is not None

@@ -52,6 +52,11 @@ class QueueSettings:
     """Asked when the breaker's pause is over: True lets jobs through again, to try."""
     blames: Collection[Blame] | None = None
     """Only failures that blame one of these count for the breaker; without it, all that speak against the callee."""
+    prefetch: bool = True
+    """Whether jobs are claimed before there is a place for them, which saves time between short ones. Without it, no
+    more jobs of this process are processing than may run at once."""
+    room: Callable[[], int] | None = None
+    """Asked before each claim, without `prefetch`: for now no more jobs than this run at once in this process."""
 
     def __post_init__(self) -> None:
         if not is_a(self.name, str) or not self.name.strip() or "," in self.name:
@@ -61,6 +66,9 @@ class QueueSettings:
             raise PolicyInvalid(f"concurrency: {self.concurrency} is not between 1 and {CONCURRENCY_MAX}")
         check_parts(self.name, breaker=self.breaker)
         self._check_breaker()
+        function(f"{self.name}: room", self.room, "write room=lambda: …, which says how many", raises=PolicyInvalid)
+        if self.room is not None and self.prefetch:
+            raise PolicyInvalid(f"{self.name}: room: what is claimed ahead has no room; write prefetch=False as well")
 
     def _check_breaker(self) -> None:
         if self.fails_with is not None and not is_a(self.fails_with, Fault):

@@ -268,6 +268,7 @@ def _move(tx: Tx, one: Settlement) -> bool:
             delay_us=one.delay_us or 0,
             returned=one.returned,
             pardoned=one.pardoned,
+            timed=int(one.timed),
             code_counts=one.code_counts,
         )
     return bool(moved)

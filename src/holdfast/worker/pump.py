@@ -20,7 +20,7 @@ from holdfast.store import Engine, Store, Tx
 from holdfast.worker import joined, ledger, log_lines, telling
 from holdfast.worker.attempt import Outcome
 from holdfast.worker.bell import Bell
-from holdfast.worker.breakers import Admission, shared_breaker, tell_breaker
+from holdfast.worker.breakers import Admission, SharedBreaker, shared_breaker, tell_breaker
 from holdfast.worker.crew import Crew
 from holdfast.worker.job import Held, Job
 from holdfast.worker.joined import Judged
@@ -50,6 +50,11 @@ class Pump:
         self._store = store
         self._stocks = {crew.settings.name: Stock(crew, shared_breaker(crew.settings)) for crew in crews}
         self._breakers = any(stock.breaker is not None for stock in self._stocks.values())
+        # Queues that call the same target share a breaker, and are tended once.
+        self._tended: dict[str, tuple[SharedBreaker, list[str]]] = {}
+        for name, stock in self._stocks.items():
+            if stock.breaker is not None:
+                self._tended.setdefault(stock.breaker.name, (stock.breaker, []))[1].append(name)
         self._may_write = may_write
         # Crews append while the pump takes: only operations that the interpreter does in one go are used on these.
         self._finished: deque[Finished] = deque()
@@ -60,6 +65,8 @@ class Pump:
         self._open: list[Settlement] = []
         self._open_next_s = 0.0
         self._settling = False
+        # What is being settled at the moment: until it is, the store has these jobs as processing.
+        self._writing: Sequence[Finished | Settlement] = ()
         # Held while jobs are claimed that the crews do not know of yet.
         self._fetching = threading.Lock()
         self._strays_until_s = 0.0
@@ -138,8 +145,8 @@ class Pump:
 
     def tend(self) -> None:
         """Ask the health probes of open breakers."""
-        for stock in self._stocks.values():
-            if stock.breaker is not None and stock.breaker.tend(self._store):
+        for breaker, queues in self._tended.values():
+            if breaker.tend(self._store, queues):
                 self.wake()
 
     def _unsettled(self) -> bool:
@@ -159,10 +166,13 @@ class Pump:
             stray = self._strays_next_s <= monotonic_s() < self._strays_until_s
             # Whoever looks for claims that nobody knows of must not find those that are just being made.
             with self._fetching if stray else nullcontext():
+                self._writing = (*self._finished, *self._settlements, *self._open)
                 finished, settlements = _drained(self._finished), [*_drained(self._settlements), *self._reopened()]
                 return self._write(finished, settlements, self._wants() if claim else [], stray=stray)
         finally:
+            self._writing = ()
             self._settling = False
+            self._free()
 
     def _write(
         self, finished: list[Finished], settlements: list[Settlement], wants: list[Want], *, stray: bool
@@ -263,7 +273,19 @@ class Pump:
         if not self.claiming or len(self._finished) + len(self._settlements) > UNSETTLED_MAX:
             return []
         now_s = monotonic_s()
-        return [want for stock in self._stocks.values() for want in stock.wants(now_s)]
+        return [
+            want for name, stock in self._stocks.items() for want in stock.wants(now_s, partial(self._processing, name))
+        ]
+
+    def _processing(self, queue: str) -> int:
+        """How many jobs of the queue the store has as held by this worker."""
+        # In the order in which a job moves on, so that none is missed while another thread settles.
+        held = {job.held_as for job in self._stocks[queue].crew.jobs()}
+        ended: list[Finished | Settlement] = [*self._finished, *self._settlements, *self._open]
+        ended += self._writing
+        jobs = (one[0] if isinstance(one, tuple) else one.job for one in ended)
+        held.update(job.held_as for job in jobs if job.queue == queue)
+        return len(held)
 
     def _held(self, finished: list[Finished], settlements: list[Settlement]) -> set[Held]:
         held = {job.held_as for stock in self._stocks.values() for job in stock.crew.jobs()}
@@ -279,6 +301,14 @@ class Pump:
         for claim in claimed:
             self._stocks[claim.queue].take(claim, now_s)
         self._look_ahead(settlements)
+
+    def _free(self) -> None:
+        """What was settled may have freed a place in a queue that was full."""
+        for stock in self._stocks.values():
+            if stock.full:
+                stock.full = False
+                if stock.hungry and self._to_claim.waited_for:
+                    self._to_claim.ring()
 
     def _look_ahead(self, settlements: list[Settlement]) -> None:
         """What was put back may be claimed again at once, or be due before anyone would look."""

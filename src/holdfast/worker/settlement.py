@@ -55,6 +55,8 @@ class Settlement:
     """How many attempts are given back."""
     pardoned: int = 0
     """How many attempts are not held against the job."""
+    timed: bool = False
+    """Whether the time of the job goes on, though its first attempt is given back."""
     duration_us: int | None = None
     reason: str | None = None
     severity: Severity | None = None
@@ -79,10 +81,10 @@ def storable(text: object) -> str:
 def answered(job: Job, answer: HandlerAnswer, duration_us: int, retry: Retry | None = None) -> Settlement:
     """The handler asked for something else than success or failure."""
     match answer:
-        case Snooze(delay_s, reason):
-            return Settlement(
-                job=job, verb="snooze", delay_us=_us(delay_s), returned=1, reason=reason, duration_us=duration_us
-            )
+        case Snooze(delay_s, reason, timed):
+            delay_us = _us(delay_s)
+            put_off = Settlement(job=job, verb="snooze", delay_us=delay_us, reason=reason, duration_us=duration_us)
+            return replace(put_off, returned=1, timed=timed)
         case RetryIn(delay_s, reason):
             refused = _refused(job, _rule(job, retry), delay_s)
             if refused is not None:

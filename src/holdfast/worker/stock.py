@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdfast.worker import ledger
@@ -64,20 +65,29 @@ class Stock:
     """Whether the last claim left some behind."""
     probes: dict[str, int] = field(default_factory=dict)
     """Jobs let through by a half-open breaker, and in which round."""
+    full: bool = False
+    """Whether the last look, without prefetch, found no place free; what is settled since may have freed one."""
 
     @property
     def hungry(self) -> bool:
         """Whether there is work, and room enough to be worth a claim."""
-        return self.promising and self.crew.load <= self.claim_at and not self.crew.stuck
+        return self.promising and self.crew.load <= self.claim_at and not (self.crew.stuck or self.full)
 
     def restless(self, now_s: float) -> bool:
         """Whether a look is worth while: hungry, or another job waits to be tried apart and none is under way."""
         return self.hungry or (self.alone_more and not self.crew.stuck and not self._suspecting(now_s))
 
-    def wants(self, now_s: float) -> list[Want]:
-        """Which claims are worth making now."""
+    def wants(self, now_s: float, processing: Callable[[], int]) -> list[Want]:
+        """Which claims are worth making now.
+
+        Args:
+            processing: how many jobs of the queue this process holds in the store, those included that have ended and
+                are not settled yet.
+        """
         if self.crew.stuck:
             return []
+        if not self.crew.settings.prefetch:
+            return self._exact_wants(now_s, processing)
         wants = []
         load, name = self.crew.load, self.crew.settings.name
         if load <= self.claim_at and (self.promising or now_s - self.looked_s >= POLL_S):
@@ -94,6 +104,27 @@ class Stock:
         if due and load < self.crew.settings.concurrency + self.ahead and not self._suspecting(now_s):
             self.looked_alone_s = now_s
             wants.append(Want(name, ledger.LANE_ALONE, 1))
+        return wants
+
+    def _exact_wants(self, now_s: float, processing: Callable[[], int]) -> list[Want]:
+        """Claims for the places that are free, and for none that is not."""
+        settings = self.crew.settings
+        # Raised before the look: what is settled during it lowers it again.
+        self.full = True
+        most = settings.concurrency if settings.room is None else min(settings.concurrency, settings.room())
+        free = most - processing()
+        self.claim_at = most - 1
+        if free <= 0:
+            return []
+        self.full = False
+        wants = []
+        if (self.alone_more or now_s - self.looked_alone_s >= ALONE_S) and not self._suspecting(now_s):
+            self.looked_alone_s = now_s
+            wants.append(Want(settings.name, ledger.LANE_ALONE, 1))
+            free -= 1
+        if free and (self.promising or now_s - self.looked_s >= POLL_S):
+            self.promising = False
+            wants.append(Want(settings.name, ledger.LANE_READY, free))
         return wants
 
     def take(self, claim: Claimed, now_s: float) -> None:

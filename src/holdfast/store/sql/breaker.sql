@@ -16,6 +16,13 @@ SELECT COALESCE(sum(calls), 0), COALESCE(sum(failures), 0) FROM holdfast_breaker
 -- name: forget
 DELETE FROM holdfast_breaker_count WHERE name = :name AND slice_us <= {now_us} - :older_us;
 
+-- name: ready
+-- Whether one of these queues has a job that could be tried now.
+SELECT 1 FROM holdfast_job AS job
+ WHERE job.state = 'queued' AND job.queue {among: queues} AND job.lane IN ('ready', 'alone')
+   AND NOT EXISTS (SELECT 1 FROM holdfast_queue AS queue WHERE queue.name = job.queue AND queue.paused_us IS NOT NULL)
+ LIMIT 1;
+
 -- name: trip
 INSERT INTO holdfast_breaker AS breaker (name, state, mode, reason, opened_us, until_us, generation)
 VALUES (:name, 'open', :mode, :reason, {now_us}, {now_us} + :open_us, 1)

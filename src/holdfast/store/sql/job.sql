@@ -169,11 +169,12 @@ RETURNING id, tenant, queue, kind, trace, CASE WHEN lane = 'waiting' THEN due_us
 -- name: retry
 -- Back to the queue with a later due time: retry, snooze, release and reclaim differ in what they give back.
 -- That somebody asked to stop stays true: whoever claims the job next is told. The first attempt, given back, has never
--- been: the time of a job begins with the next one. A job that was lost with two workers is tried apart.
+-- been: the time of a job begins with the next one, unless it is timed. A job that was lost with two workers is tried apart.
 UPDATE holdfast_job
    SET state = 'queued', token = token + 1, due_us = {now_us} + :delay_us, lease_owner = NULL,
        lane = CASE WHEN :delay_us > 0 THEN 'waiting' WHEN pardon_count + :pardoned > 1 THEN 'alone' ELSE 'ready' END,
-       attempt_count = attempt_count - :returned, started_us = CASE WHEN attempt_count > :returned THEN started_us END,
+       attempt_count = attempt_count - :returned, 
+       started_us = CASE WHEN attempt_count > :returned OR :timed = 1 THEN started_us END,
        pardon_count = pardon_count + :pardoned,
        code_counts = COALESCE(:code_counts, code_counts)
  WHERE id = :id AND token = :token AND state = 'processing'
