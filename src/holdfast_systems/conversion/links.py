@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from xml.parsers import expat
+from dataclasses import dataclass
 
 from holdfast.base import CodecError, decode
 from holdfast.catalog import CORE, RESPONSE_TOO_LARGE, Failure, StatusTable
 from holdfast.guard import Link
 from holdfast.http import ANYWHERE, HttpClient, Reply, Timeouts
 from holdfast.policy import NEVER
+from holdfast_systems.conversion.documents import unreadable
 from holdfast_systems.conversion.faults import GW_4XX, GW_5XX, GW_TIMEOUT
 
 HEALTH_S = 2.0
@@ -18,14 +19,30 @@ CONNECT_S = 5.0
 ANSWER_CHARS_MAX = 120
 """A longer sentence of the gateway is not shown to anyone."""
 
+BUSY_S = 5.0
+"""How long a gateway is left alone that is busy and names no time."""
+BUSY_S_MIN, BUSY_S_MAX = 0.5, 60.0
+
+ABOUT_THE_FILE = (400, 406, 413, 415, 422)
+"""With these the gateway speaks about the file or its mapping: its sentence is for the person."""
 STATUSES = StatusTable(
-    # Some 4xx say "not now" rather than "not so".
-    {400: GW_4XX, 406: GW_4XX, 413: GW_4XX, 415: GW_4XX, 408: GW_5XX, 425: GW_5XX, 429: GW_5XX},
-    {3: GW_5XX, 4: GW_4XX, 5: GW_5XX},
+    # Other 4xx speak about our own request: a wrong address, credentials that are missing, a place that is not free.
+    # The person can do nothing about these, and the next file would meet the same.
+    dict.fromkeys(ABOUT_THE_FILE, GW_4XX),
+    {3: GW_5XX, 4: GW_5XX, 5: GW_5XX},
 )
 # One plain sentence: no path, no address, no markup, nothing that looks like a program's own words.
 _SAFE = re.compile(r"[A-Z][A-Za-z0-9 ,’'()-]*\.?\Z")
+TOO_MANY, UNAVAILABLE = 429, 503
 _XML_TYPES = frozenset({"application/xml", "text/xml"})
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """The gateway is well and has no place for this conversion; ask again after this time."""
+
+    status: int
+    wait_s: float
 
 
 class Gateway:
@@ -45,8 +62,8 @@ class Gateway:
             body_bytes_max=result_bytes_max,
         ).sync
 
-    def convert(self, pdf: bytes, mapping: str) -> bytes:
-        """The XML of a PDF.
+    def convert(self, pdf: bytes, mapping: str) -> bytes | Busy:
+        """The XML of a PDF, unless the gateway has no place for it.
 
         Raises:
             Failure: GW_4XX, GW_5XX or GW_TIMEOUT.
@@ -62,7 +79,7 @@ class Gateway:
         """Close every connection."""
         self._client.close()
 
-    def _convert(self, pdf: bytes, mapping: str) -> bytes:
+    def _convert(self, pdf: bytes, mapping: str) -> bytes | Busy:
         try:
             reply = self._client.send(
                 "POST",
@@ -72,7 +89,17 @@ class Gateway:
             )
         except Failure as failure:
             raise self._unanswered(failure) from failure
+        busy = busy_of(reply)
+        # A 429 speaks for itself; a 503 also comes from a gateway that is down.
+        if busy is not None and (busy.status == TOO_MANY or self._is_healthy()):
+            return busy
         return answered(reply)
+
+    def _is_healthy(self) -> bool:
+        try:
+            return self.healthy()
+        except Failure:
+            return False
 
     def _unanswered(self, failure: Failure) -> Failure:
         """There was no answer, or none that can be accepted."""
@@ -81,6 +108,14 @@ class Gateway:
         if failure.code == RESPONSE_TOO_LARGE.code:
             return GW_4XX(upstream_status=200, answer="the XML is larger than allowed")
         return GW_5XX(reason=failure.code)
+
+
+def busy_of(reply: Reply) -> Busy | None:
+    """What a reply says about the gateway's load; None when it says nothing."""
+    asked_s = reply.retry_after_s
+    if reply.status != TOO_MANY and (reply.status != UNAVAILABLE or asked_s is None):
+        return None
+    return Busy(reply.status, min(BUSY_S_MAX, max(BUSY_S_MIN, BUSY_S if asked_s is None else asked_s)))
 
 
 def answered(reply: Reply) -> bytes:
@@ -97,7 +132,8 @@ def answered(reply: Reply) -> bytes:
         raise GW_4XX(line, upstream_status=reply.status, answer=sentence or "no sentence that can be shown")
     if fault is not None:
         raise GW_5XX(upstream_status=reply.status, reason=f"HTTP {reply.status}", retry_after_s=reply.retry_after_s)
-    reason = _unreadable(reply)
+    kind = reply.content_type
+    reason = unreadable(reply.body) if kind in _XML_TYPES else f"an answer of type {kind or 'none'}"
     if reason:
         raise GW_5XX(upstream_status=reply.status, reason=reason)
     return reply.body
@@ -115,25 +151,3 @@ def safe_sentence(body: bytes) -> str:
     if not isinstance(sentence, str) or len(sentence) > ANSWER_CHARS_MAX or not _SAFE.match(sentence):
         return ""
     return sentence if sentence.endswith(".") else f"{sentence}."
-
-
-def _unreadable(reply: Reply) -> str:
-    """Why the answer is no XML; empty when it is."""
-    if reply.content_type not in _XML_TYPES:
-        return f"an answer of type {reply.content_type or 'none'}"
-    parser = expat.ParserCreate()
-    # Whoever needs a document type could also define entities that unpack into gigabytes.
-    parser.StartDoctypeDeclHandler = _refuse_doctype
-    try:
-        parser.Parse(reply.body, True)
-    except (expat.ExpatError, _Doctype) as broken:
-        return f"an answer that is no XML: {broken}"
-    return ""
-
-
-class _Doctype(Exception):
-    """The document declares a type."""
-
-
-def _refuse_doctype(*_: object) -> None:
-    raise _Doctype("it declares a document type")

@@ -14,6 +14,7 @@ from holdfast.store.shared_secret import shared_secret
 from holdfast.worker import Handlers, QueueSettings
 from holdfast_systems.conversion import tables
 from holdfast_systems.conversion.api import Patient, application
+from holdfast_systems.conversion.capacity import Capacity
 from holdfast_systems.conversion.conversions import Conversions
 from holdfast_systems.conversion.faults import CONVERSION_FAULTS, GW_5XX
 from holdfast_systems.conversion.gateway import faults_door
@@ -54,6 +55,7 @@ def build(ground: Ground) -> System:
         conversions, live, settings, ground.store, Patient(threads), quota, address=ground.address, spool=spool
     )
     sessions = Sessions(secret)
+    capacity = Capacity(settings.concurrency)
 
     def stop() -> None:
         threads.shutdown(wait=False, cancel_futures=True)
@@ -69,7 +71,8 @@ def build(ground: Ground) -> System:
         handlers=_handlers(
             settings,
             gateway,
-            Converter(ground.store, artifacts, gateway, retry=settings.retry, bytes_max=settings.bytes_max),
+            capacity,
+            Converter(ground.store, artifacts, gateway, capacity, settings),
             Upkeep(ground.store, artifacts, settings),
         ),
         standins={"conversion-gateway": faults_door(place.address, place.token)}
@@ -83,7 +86,9 @@ def build(ground: Ground) -> System:
     )
 
 
-def _handlers(settings: Settings, gateway: Gateway, converter: Converter, upkeep: Upkeep) -> Handlers:
+def _handlers(
+    settings: Settings, gateway: Gateway, capacity: Capacity, converter: Converter, upkeep: Upkeep
+) -> Handlers:
     handlers = Handlers()
     handlers.serve(
         QueueSettings(
@@ -94,6 +99,9 @@ def _handlers(settings: Settings, gateway: Gateway, converter: Converter, upkeep
             probe=gateway.healthy,
             # What fails on our own side, the storage above all, says nothing about the gateway.
             blames=(Blame.UPSTREAM,),
+            # A person sees "converting" for what is converted, and a PDF is in memory only then.
+            prefetch=False,
+            room=capacity.room,
         )
     )
     # A queue of its own: an open breaker must not hold the cleaning.

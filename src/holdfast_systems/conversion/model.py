@@ -30,6 +30,8 @@ PDF_MARK_WITHIN_BYTES = 1_024
 HELD = "Gateway busy, paused. Will retry automatically."
 FAILING = "Gateway busy. Files are not converted until it recovers."
 PAUSED = "Conversions are paused. They will go on later."
+BUSY = "The converter is busy. We’ll try again shortly."
+WORDLESS = "No text was found in this file. It may be a scan."
 
 # A job event by the journal's verb.
 _EVENTS = {
@@ -153,6 +155,7 @@ def view(record: Mapping[str, Any], *, attempts_max: int) -> dict[str, Json]:
         "can_download": status == "complete" and not purged,
         "can_retry": status == "failed" and record["job_id"] is not None and record["state"] is not None and not purged,
         "result_bytes": result_of(record).get("bytes"),
+        "note": WORDLESS if status == "complete" and result_of(record).get("words") is False else None,
         "created_at": _at(record["created_us"]),
         "started_at": _at(record["started_us"]),
         "last_attempt_at": _at(record["last_attempt_us"]),
@@ -200,7 +203,8 @@ def _told(code: str) -> Fault:
 
 def _waiting(record: Mapping[str, Any]) -> dict[str, Json]:
     fault = _told(record["retry_code"]) if record["retry_code"] else None
-    code, line = (None, None) if fault is None else (fault.code, fault.says_retrying or fault.says)
+    # Without an attempt that failed it was put off, because the gateway had no place for it.
+    code, line = (None, BUSY) if fault is None else (fault.code, fault.says_retrying or fault.says)
     return {"code": code, "message": line, "next_attempt_at": _at(record["due_us"])}
 
 

@@ -49,7 +49,9 @@ class Settings:
     result_bytes_max: int = 128 * MEBIBYTE
     """The largest XML; a conversion that gives more is refused."""
     concurrency: int = 4
-    """So many conversions run at once in each worker process."""
+    """The most conversions at once in each worker process; fewer while the gateway has no place for them."""
+    busy_max_s: float = 3_600.0
+    """A job that the gateway had no place for is put off without spending an attempt, for so long in all."""
     retry_max_attempts: int = 3
     """All attempts, the first included."""
     retry_delays_s: tuple[float, ...] = (5.0, 15.0, 45.0)

@@ -8,21 +8,23 @@ sending may never read the answer.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from pathlib import Path
 from threading import Event
+from typing import Any
 from urllib.parse import parse_qs
 
-from holdfast.base import Secret, encode, new_id
-from holdfast.catalog import CORE, DEFAULT_CLASSIFIER, Failure
+from holdfast.base import Secret, encode, monotonic_s, new_id, one_line
+from holdfast.catalog import CORE, DEFAULT_CLASSIFIER, Failure, current_context
 from holdfast.http import BodyRule, ClientGone, Edge
 from holdfast.http.asgi import Application, Receive, Scope, Send, header
 from holdfast.policy.deadline import left_s
 from holdfast.testing.faulty import Faulty
-from holdfast_systems.conversion.gateway.converter import Abandoned, Order
+from holdfast_systems.conversion.gateway.converter import Abandoned, Done, Order
 from holdfast_systems.conversion.gateway.faults import CONVERTER_BUSY, GATEWAY_FAULTS, UNSUPPORTED_MAPPING
 from holdfast_systems.conversion.gateway.limits import MEBIBYTE, GatewayLimits
 from holdfast_systems.conversion.gateway.pool import Pool
@@ -37,6 +39,9 @@ CHUNK_BYTES = 262_144
 BUSY_S_MAX = 30.0
 MAPPING_CHARS_MAX = 64
 BODY_WAIT_S = 30.0
+HTTP_SERVER_ERRORS = 500
+
+_log = logging.getLogger("holdfast.conversion.gateway")
 
 
 class Desk:
@@ -68,6 +73,22 @@ class Desk:
                 raise CORE["NOT_FOUND"]()
 
     async def _convert(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Convert one PDF, and say in the log how it went."""
+        begun_s = monotonic_s()
+        outcome = "left: the client is gone"
+        level = logging.INFO
+        try:
+            done = await self._served(scope, receive, send)
+            outcome = f"converted: pages={done.pages} result_bytes={done.bytes}"
+        except Failure as failure:
+            outcome = f"refused: {failure.status} {failure.code}: {failure.technical}"
+            level = logging.WARNING if failure.status >= HTTP_SERVER_ERRORS else logging.INFO
+            raise
+        finally:
+            facts = (current_context().trace_id, _mapping(scope)[:MAPPING_CHARS_MAX], monotonic_s() - begun_s)
+            _log.log(level, "%s trace=%s mapping=%r in %.3f s", one_line(outcome), *facts)
+
+    async def _served(self, scope: Scope, receive: Receive, send: Send) -> Done:
         source = self._folder / f"{new_id()}.pdf"
         result = source.with_suffix(".xml")
         refusal = _refusal(scope) or self._take()
@@ -75,7 +96,7 @@ class Desk:
             await self._taken_in(receive, source, keep=refusal is None)
             if refusal is not None:
                 raise refusal
-            await self._converted(
+            done = await self._converted(
                 Order(
                     source=source,
                     result=result,
@@ -86,6 +107,7 @@ class Desk:
                 receive,
             )
             await _give(result, send)
+            return done
         except Abandoned:
             raise ClientGone from None
         finally:
@@ -124,7 +146,7 @@ class Desk:
         if keep and size > self._limits.bytes_max:
             raise CORE["PAYLOAD_TOO_LARGE"](bytes_max=self._limits.bytes_max)
 
-    async def _converted(self, order: Order, receive: Receive) -> None:
+    async def _converted(self, order: Order, receive: Receive) -> Done:
         """Have it converted; when the client leaves before that, give up.
 
         Raises:
@@ -135,11 +157,12 @@ class Desk:
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._threads, context.run, _unless_abandoned, self._pool.convert, order)
         leaving = asyncio.create_task(_left(receive))
+        both: set[asyncio.Future[Any]] = {work, leaving}
         try:
-            await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 order.abandoned.set()
-            await work
+            return await work
         finally:
             order.abandoned.set()
             leaving.cancel()
@@ -152,6 +175,7 @@ class Desk:
             "status": "ok" if self._pool.healthy else "down",
             "running": running,
             "waiting": self._taken - running,
+            "capacity": self._limits.processes + self._limits.queue_max,
             "mappings": MAPPINGS,
         }
         body = encode(told).encode()
@@ -191,10 +215,10 @@ def _mapping(scope: Scope) -> str:
     return asked[0] if len(asked) == 1 else ""
 
 
-def _unless_abandoned(convert: Callable[[Order], object], order: Order) -> None:
+def _unless_abandoned(convert: Callable[[Order], Done], order: Order) -> Done:
     if order.abandoned.is_set():
         raise Abandoned  # it waited in the queue, and nobody waits for it now
-    convert(order)
+    return convert(order)
 
 
 async def _left(receive: Receive) -> None:

@@ -32,7 +32,6 @@ ANSWER_BYTES_MAX = 65_536
 LOOK_S = 0.1
 """So often a running conversion is asked whether somebody still waits for it."""
 ENDING_S_MAX = 10.0
-RETRY_AFTER_S = 2.0
 
 CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGTRAP, signal.SIGILL, signal.SIGBUS, signal.SIGFPE})
 """How pdfium ends when a file leads it astray, or when memory is refused to it."""
@@ -111,7 +110,7 @@ class Converter:
             told = None
         if told is None:
             self.end()
-            raise CONVERTER_LOST(reason="not_started", retry_after_s=RETRY_AFTER_S)
+            raise CONVERTER_LOST(reason="not_started")
         self._ready = True
 
     def convert(self, order: Order) -> Done:
@@ -122,7 +121,7 @@ class Converter:
             Abandoned: nobody waits any more.
         """
         if self._process.poll() is not None:
-            raise CONVERTER_LOST(reason="gone", retry_after_s=RETRY_AFTER_S)
+            raise CONVERTER_LOST(reason="gone")
         self.wait_ready()
         self._conversions += 1
         try:
@@ -133,7 +132,7 @@ class Converter:
             raise
         except TimeoutError:
             self.end()
-            raise CONVERSION_STARVED(wall_s=round(order.wall_s, 1), retry_after_s=RETRY_AFTER_S) from None
+            raise CONVERSION_STARVED(wall_s=round(order.wall_s, 1)) from None
         if told is None:
             raise self._lost()
         self._kept_bytes = told["kept_bytes"]
@@ -216,7 +215,7 @@ class Converter:
             return CONVERSION_TOO_HEAVY(reason="cpu")
         if number in CRASHES:
             return CONVERSION_TOO_HEAVY(reason="crash")
-        return CONVERTER_LOST(reason=f"signal_{number}" if number > 0 else "exit", retry_after_s=RETRY_AFTER_S)
+        return CONVERTER_LOST(reason=f"signal_{number}" if number > 0 else "exit")
 
 
 def quiet_environment(given: Mapping[str, str]) -> dict[str, str]:

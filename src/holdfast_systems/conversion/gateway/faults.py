@@ -1,6 +1,7 @@
 """What can go wrong in the gateway: its own catalog, spoken over HTTP.
 
-A 4xx says that this file or this request cannot work, now or later; a 5xx says that it may work in a moment.
+A 4xx says that this file or this request cannot work, now or later; a 5xx says that it may work in a moment. Only
+`CONVERTER_BUSY` names a time: it says that the gateway is well and has no place, and nothing about the file.
 """
 
 from __future__ import annotations

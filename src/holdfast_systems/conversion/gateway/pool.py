@@ -5,6 +5,7 @@ Always true: a process works for one conversion at a time, and one that died, or
 
 from __future__ import annotations
 
+import logging
 from queue import LifoQueue
 from threading import Lock
 
@@ -15,6 +16,8 @@ from holdfast_systems.conversion.gateway.limits import GatewayLimits
 
 LOST_IN_A_ROW_MAX = 3
 """When so many processes were lost one after the other, the gateway calls itself unwell."""
+
+_log = logging.getLogger("holdfast.conversion.gateway")
 
 
 class Pool:
@@ -82,6 +85,8 @@ class Pool:
             return done
         except Failure as failure:
             lost = failure.code == CONVERTER_LOST.code
+            if lost:
+                _log.warning("process %d was lost: %s", converter.pid, failure.technical)
             self._lost_in_a_row = self._lost_in_a_row + 1 if lost else 0
             raise
         finally:

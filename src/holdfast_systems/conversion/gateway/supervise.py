@@ -10,16 +10,18 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Self
 
 from holdfast.base import Secret, monotonic_s, world
+from holdfast.base.limits import ENVIRONMENT_PREFIX
 from holdfast.base.private_files import make_folder
 from holdfast_systems.conversion.gateway.__main__ import ANNOUNCED, TOKEN_BYTES, TOKEN_VARIABLE
 from holdfast_systems.conversion.gateway.converter import quiet_environment
-from holdfast_systems.conversion.gateway.limits import MEBIBYTE, GatewayLimits
+from holdfast_systems.conversion.gateway.limits import GatewayLimits
 
 START_S_MAX = 60.0
 STOP_S_MAX = 10.0
@@ -28,7 +30,6 @@ RESTART_S_MAX = 5.0
 """The wait before another start doubles up to this, and never ends."""
 STEADY_S = 30.0
 """After so long without a death the next restart is as quick as the first."""
-LOG_BYTES_MAX = 10 * MEBIBYTE
 
 
 class GatewayNotStarted(RuntimeError):
@@ -133,7 +134,7 @@ class Gateway:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 # Not an argument: every user of the machine can read those.
-                env={**quiet_environment(os.environ), TOKEN_VARIABLE: self.token.reveal()},
+                env={**quiet_environment(os.environ), **_limits(os.environ), TOKEN_VARIABLE: self.token.reveal()},
                 start_new_session=True,  # Ctrl-C is for the program around it, which then stops the gateway
             )
         port = _announced_port(process)
@@ -152,14 +153,13 @@ class Gateway:
             for part in (f"--{field.name.replace('_', '-')}", str(getattr(self._limits, field.name)))
         ]
         options += ["--port", str(self._port), "--folder", str(self.folder), "--with-parent"]
+        options += ["--log", str(self._log())]
         options += ["--faults"] if self._faults else []
         return [sys.executable, "-m", "holdfast_systems.conversion.gateway", *options]
 
     def _log(self) -> Path:
-        path = self.folder / "gateway.log"
-        if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
-            path.replace(path.with_suffix(".log.1"))
-        return path
+        """What it says about conversions, and what it says to standard error; bounded by the process itself."""
+        return self.folder / "gateway.log"
 
     def _tidy(self) -> None:
         """Remove what a process that was killed could not."""
@@ -180,6 +180,11 @@ def start_gateway(folder: Path, *, limits: GatewayLimits | None = None, faults: 
     """
     make_folder(folder)
     return Gateway(folder.resolve(), limits or GatewayLimits(), faults=faults, port=port)
+
+
+def _limits(given: Mapping[str, str]) -> dict[str, str]:
+    """The limits of the program around it, those of connections above all, are the gateway's as well."""
+    return {name: value for name, value in given.items() if name.startswith(ENVIRONMENT_PREFIX)}
 
 
 def _announced_port(process: subprocess.Popen[bytes]) -> int | None:

@@ -10,7 +10,7 @@ import pytest
 from holdfast.catalog import Failure
 from holdfast.http import Reply
 from holdfast.http.client import Headers
-from holdfast_systems.conversion.links import Gateway, answered, safe_sentence
+from holdfast_systems.conversion.links import Busy, Gateway, answered, busy_of, safe_sentence
 
 XML = b'<?xml version="1.0"?><document><p>Hello</p></document>'
 REFUSED = "Couldn’t convert this file with the selected mapping."
@@ -30,7 +30,8 @@ def refusal(given: Reply) -> Failure:
 @pytest.mark.parametrize(
     ("status", "code"),
     [
-        *((status, "GW_4XX") for status in (400, 406, 413, 415, 401, 403, 404, 422)),
+        *((status, "GW_4XX") for status in (400, 406, 413, 415, 422)),
+        *((status, "GW_5XX") for status in (401, 403, 404, 405, 418)),
         *((status, "GW_5XX") for status in (500, 501, 502, 503, 504, 507, 599)),
         *((status, "GW_5XX") for status in (408, 425, 429)),
         *((status, "GW_5XX") for status in (301, 302, 304)),
@@ -39,6 +40,31 @@ def refusal(given: Reply) -> Failure:
 def test_each_status_is_one_code_and_is_kept_for_the_journal(status: int, code: str) -> None:
     failure = refusal(reply(status))
     assert (failure.code, failure.details["upstream_status"]) == (code, status)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_what_the_gateway_says_about_our_own_request_is_not_told_to_the_person(status: int) -> None:
+    body = json.dumps({"error": {"code": "UNAUTHORIZED", "message": "You are not signed in."}}).encode()
+    failure = refusal(reply(status, body, "application/json"))
+    assert failure.message == "Converter service is having an issue. Try again later."
+    assert failure.details["reason"] == f"HTTP {status}"
+
+
+@pytest.mark.parametrize(
+    ("given", "busy"),
+    [
+        (reply(429), Busy(429, 5.0)),
+        (reply(429, retry_after="2"), Busy(429, 2.0)),
+        (reply(503, retry_after="2"), Busy(503, 2.0)),
+        (reply(503, retry_after="4000"), Busy(503, 60.0)),
+        (reply(503, retry_after="0"), Busy(503, 0.5)),
+        (reply(503), None),
+        (reply(500, retry_after="2"), None),
+        (reply(200, XML), None),
+    ],
+)
+def test_a_busy_gateway_names_a_time(given: Reply, busy: Busy | None) -> None:
+    assert busy_of(given) == busy
 
 
 def test_good_xml_is_the_result() -> None:

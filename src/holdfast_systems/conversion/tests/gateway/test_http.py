@@ -116,7 +116,7 @@ def test_other_addresses_and_methods_are_refused(client: httpx.Client, method: s
 
 
 def test_health_tells_what_the_gateway_can_do(client: httpx.Client) -> None:
-    idle = {"status": "ok", "running": 0, "waiting": 0, "mappings": list(MAPPINGS)}
+    idle = {"status": "ok", "running": 0, "waiting": 0, "capacity": 3, "mappings": list(MAPPINGS)}
     wait_until(lambda: client.get("/health").json() == idle, within_s=60, what="it tells that nothing is going on")
 
 
