@@ -49,7 +49,8 @@ class QueueSettings:
     fails_with: Fault | None = None
     """An open breaker fails jobs at once with this fault instead of holding them."""
     probe: Callable[[], bool] | None = None
-    """Asked when the breaker's pause is over: True lets jobs through again, to try."""
+    """Asked when the breaker's pause is over: True lets jobs through again, to try. Where no job waits, and where jobs
+    fail at once, it closes the breaker."""
     blames: Collection[Blame] | None = None
     """Only failures that blame one of these count for the breaker; without it, all that speak against the callee."""
     prefetch: bool = True
