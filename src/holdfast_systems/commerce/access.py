@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.http.route_access import RouteAccess, public
-from holdfast_systems.commerce.model import CONNECTORS, CONTROL_PLANE, GATEWAY, RUNNER
+from holdfast_systems.commerce.model import CONNECTORS, CONTROL_PLANE, GATEWAY, PROVISIONER, RUNNER
 
 ANY_TOKEN = (
     "GET /plans",
@@ -66,4 +66,11 @@ GATEWAY_ROUTES = (
     RouteAccess("GET /v1/instances/{instance_id}/runs", part=GATEWAY),
     RouteAccess("GET /v1/runs/{run_id}", other=404, part=GATEWAY),
 )
-ROUTES = (*CONTROL_PLANE_ROUTES, *RUNNER_ROUTES, *CONNECTORS_ROUTES, *GATEWAY_ROUTES)
+PROVISIONER_ROUTES = (
+    RouteAccess("POST /webhooks/saleor/order-fully-paid", part=PROVISIONER),
+    # Without a body, which the proof is part of.
+    RouteAccess("POST /webhooks/saleor/app-install", nobody=400, wrong_token=400, part=PROVISIONER),
+    public("GET /manifest", "the shop reads it before it knows us", part=PROVISIONER),
+    public("GET /openapi.json", "describes the API, and nothing of anybody", part=PROVISIONER),
+)
+ROUTES = (*PROVISIONER_ROUTES, *CONTROL_PLANE_ROUTES, *RUNNER_ROUTES, *CONNECTORS_ROUTES, *GATEWAY_ROUTES)

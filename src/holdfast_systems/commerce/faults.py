@@ -211,6 +211,26 @@ PROVISIONING_INCOMPLETE = _fault(
     replayed=False,
     severity=Severity.WARNING,
 )
+LINE_REFUSED = _fault(
+    "LINE_REFUSED",
+    status=502,
+    says="The control plane did not accept a line of the order.",
+    blame=Blame.SERVER,
+    causes=("the line names a product that is not sold here", "the line was provisioned as something else before"),
+    remedy="The details hold the control plane's own code; correct the plan, and the order is provisioned.",
+    examples=({"lineId": "L1", "code": "UNKNOWN_SKU"},),
+    replayed=False,
+    severity=Severity.WARNING,
+)
+INSTALLATION_REFUSED = _fault(
+    "INSTALLATION_REFUSED",
+    status=401,
+    says="This installation cannot be verified with the shop.",
+    blame=Blame.CLIENT,
+    causes=("the request names another shop than the settings", "the shop does not know the token"),
+    remedy="Install the app from the shop that HOLDFAST_COMMERCE_SALEOR_URL names.",
+    severity=Severity.WARNING,
+)
 UPSTREAM_ERROR = _refine("UPSTREAM_ERROR", remedy="Try again; what was asked for may have happened.")
 
 
@@ -294,3 +314,7 @@ REMAP: dict[str, Fault] = {
 def catalog_at(root: str) -> Catalog:
     """The same catalog with addresses of its pages that can be opened from anywhere; `root` has no slash at the end."""
     return Catalog(NAME, docs=f"{root}/errors/", extends=(COMMERCE,))
+
+
+# Declared in a file of its own; whoever reads this catalog sees all of it.
+from holdfast_systems.commerce import faults_outside as _faults_outside  # noqa: E402, F401

@@ -35,6 +35,8 @@ class Settings:
     """Where the shop is; its public keys are read from `/.well-known/jwks.json` there."""
     saleor_secret: Secret = NONE
     """The shared secret of the shop's webhooks; with it, the HMAC form of its signature is accepted."""
+    saleor_standin_retry_s: float = 10.0
+    """The stand-in of the shop repeats a webhook after this time, then after twice as long, and so on."""
     webhook_deadline_s: float = 18.0
     """The shop waits about 20 s for an answer; within this time the provisioner gives one."""
 
