@@ -1,0 +1,133 @@
+"""kill -9 of the gateway at every boundary of a run: one charge or none, never two, and no second execution."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from holdfast.store import Store
+from holdfast.testing.ports import free_port
+from holdfast.testing.processes import Child, wait_until
+
+from .live import COMMERCE, PATIENCE_S, Live, running
+from .programs.gateway_process import BOUNDARIES
+from .widget import Bought, Widget, buy
+
+PROGRAM = "holdfast_systems.commerce.tests.programs.gateway_process"
+
+EXPECTED = {
+    # What the same request is answered with afterwards, how often the flow was executed, and what was charged.
+    "authorize answered": (200, 1, 2),
+    "run started": (502, 0, 0),
+    "runner answered": (502, 1, 0),
+    "before settle": (200, 1, 2),
+    "settle answered": (200, 1, 2),
+    "before the reply": (200, 1, 2),
+}
+
+
+@contextmanager
+def killable(database_url: str, live: Live, folder: Path, boundary: str) -> Iterator[tuple[str, Child]]:
+    """A gateway of its own, and where it stands."""
+    port = free_port()
+    urls = live.urls["control-plane"], live.urls["runner"]
+    command = [sys.executable, "-m", PROGRAM, database_url, str(folder), str(port), *urls, boundary]
+    with (folder / "gateway.log").open("wb") as log:
+        child = Child(command, log=log, environment=dict(os.environ))
+        try:
+            yield f"http://127.0.0.1:{port}{COMMERCE}/gateway", child
+        finally:
+            if child.running():
+                child.kill()
+
+
+def send(widget: Widget, gateway: str) -> None:
+    """The request that is under way when the gateway dies."""
+    body = {"input": "Hello", "clientRunId": "c1"}
+    url = f"{gateway}/v1/instances/{widget.bought.instance_id}/runs"
+    with httpx.Client(timeout=PATIENCE_S) as client, pytest.raises(httpx.TransportError):
+        client.post(url, json=body, headers=widget.headers)
+
+
+def listens(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/openapi.json").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_a_gateway_that_is_killed_charges_once_or_not_at_all(
+    database_url: str, store: Store, tmp_path: Path, boundary: str
+) -> None:
+    status, executions, spent = EXPECTED[boundary]
+    with running(store, tmp_path / "commerce", sweep_every_s="1") as live:
+        bought = buy(live)
+        widget = bought.widget()
+        with killable(database_url, live, tmp_path, boundary) as (gateway, child), ThreadPoolExecutor(1) as pool:
+            wait_until(lambda: listens(gateway), within_s=PATIENCE_S, what="the gateway listens")
+            sent = pool.submit(send, widget, gateway)
+            wait_until(lambda: (tmp_path / "reached").exists(), within_s=PATIENCE_S, what=f"{boundary} is reached")
+            child.kill()
+            sent.result()
+        reply = _answered(widget)
+        assert reply.status_code == status, reply.text
+        wallet = bought.settled(spent)
+        assert wallet["available"] == 100 - spent
+        assert [entry["credits"] for entry in bought.charges()] == ([spent] if spent else [])
+        assert _executions(live) == executions
+        if status == 200:
+            assert reply.json()["charged"] == spent
+            assert _answered(widget).json()["runId"] == reply.json()["runId"]
+        else:
+            error = reply.json()["error"]
+            assert (error["code"], error["details"]["mayHaveRun"]) == ("RUN_INTERRUPTED", True)
+        assert len(bought.charges()) == (1 if spent else 0)
+
+
+def _answered(widget: Widget) -> httpx.Response:
+    """The same request again, as soon as it is not told to wait."""
+    found: list[httpx.Response] = []
+
+    def answered() -> bool:
+        found[:] = [widget.run("c1")]
+        return found[0].status_code not in (409, 429)
+
+    wait_until(answered, within_s=PATIENCE_S, what="the run has ended")
+    return found[0]
+
+
+def _executions(live: Live) -> int:
+    return int(live.http.get(live.standin("langflow") + "/health").json()["executions"])
+
+
+def test_the_sweep_ends_what_nobody_asks_for_again(database_url: str, store: Store, tmp_path: Path) -> None:
+    """Without a repeat of the request, the credits are free again, and an answer is charged."""
+    with running(store, tmp_path / "commerce", sweep_every_s="1") as live:
+        spent = 0
+        for number, boundary in enumerate(("authorize answered", "run started", "before settle")):
+            bought = buy(live, f"u{number}", order=f"O{number}")
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            _die(database_url, live, folder, bought, boundary)
+            spent = EXPECTED[boundary][2] if boundary != "authorize answered" else 0
+            bought.settled(spent)
+            state = live.get("gateway", f"/v1/instances/{bought.instance_id}/runs").json()["runs"][0]["status"]
+            assert state == {"authorize answered": "failed", "run started": "interrupted"}.get(boundary, "settled")
+
+
+def _die(database_url: str, live: Live, folder: Path, bought: Bought, boundary: str) -> None:
+    widget = bought.widget()
+    with killable(database_url, live, folder, boundary) as (gateway, child), ThreadPoolExecutor(1) as pool:
+        wait_until(lambda: listens(gateway), within_s=PATIENCE_S, what="the gateway listens")
+        sent = pool.submit(send, widget, gateway)
+        wait_until(lambda: (folder / "reached").exists(), within_s=PATIENCE_S, what=f"{boundary} is reached")
+        child.kill()
+        sent.result()
