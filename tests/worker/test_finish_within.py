@@ -279,3 +279,20 @@ def test_when_the_reply_to_the_commit_is_lost_the_effect_happens_once(
     assert told == ["JobLost" if repeatable else "Failure"]
     assert charged(store) == [1]
     assert verbs_of(jobs, made.id) == ["enqueued", "claimed", "finished"]
+
+
+def test_a_job_that_was_not_held_where_it_was_finished_is_no_unknown_failure(
+    store: Store, jobs: Jobs, handlers: Handlers, work: Work
+) -> None:
+    """Right after a failover the handler's own connection may still lead to a server that does not know the claim."""
+
+    @handlers.handle("k", retry=Retry(attempts=4, attempts_unknown=2, backoff=Backoff.constant(0)))
+    def charging(job: Job) -> None:
+        if job.attempt < 4:
+            raise JobLost("the other server has not seen the claim")
+        store.atomic(lambda tx: (charge(tx, job), job.finish(tx)))
+
+    work()
+    shown = ended(jobs, jobs.enqueue("k").id)
+    assert (shown["state"], shown["attempt_count"]) == ("complete", 4)
+    assert charged(store) == [4]

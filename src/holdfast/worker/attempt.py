@@ -14,7 +14,7 @@ from holdfast.lifecycle import Cancel, RetryIn, Snooze
 from holdfast.policy import Breaker, within
 from holdfast.worker import log_lines, telling
 from holdfast.worker.handlers import Handler
-from holdfast.worker.job import Job
+from holdfast.worker.job import Job, JobLost
 from holdfast.worker.ledger import Finished
 from holdfast.worker.settlement import Settlement, answered, cancelled, failed
 
@@ -27,6 +27,7 @@ Outcome = Finished | Settlement | None
 """How an attempt ended; None when the handler has settled the job inside its own transaction."""
 
 
+NOT_HELD = "the handler finished the job where it was not held"
 NOT_COMMITTED = "the handler finished the job in a transaction that was not committed"
 
 
@@ -176,6 +177,12 @@ def _read(handler: Handler | None, error: BaseException) -> Failure:
     if isinstance(error, ResultRefused):
         # The work is done: another attempt would do it twice and end the same.
         failure = JOB_RESULT_INVALID()
+        failure.__cause__ = error
+        return failure
+    if isinstance(error, JobLost):
+        # Whoever has the job now settles it, and this settlement comes too late. If it does not, the job was ours, and
+        # only the transaction went to a server that did not know it yet, or no longer: that passes.
+        failure = replace(TRANSACTION_ROLLED_BACK, technical=NOT_HELD).occur()
         failure.__cause__ = error
         return failure
     return (DEFAULT_CLASSIFIER if handler is None else handler.classifier).classify(error)
