@@ -6,6 +6,7 @@ finds its routes, and asks each of them as nobody, with a wrong token, as anothe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FunctionType, MethodType
@@ -37,10 +38,17 @@ class RouteAccess:
     """Of the system, where it has several applications."""
     why: str = ""
     """Why nobody is refused; needed where that is so."""
+    shared: str = ""
+    """Why a route with an id has no object of another tenant; needed where `other` is None."""
 
     def __post_init__(self) -> None:
         if self.nobody is None and not self.why:
             raise ValueError(f"{self.route} lets everybody in: say why")
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The ids in its path, by name."""
+        return tuple(re.findall(r"\{(\w+)", self.path))
 
     @property
     def method(self) -> str:

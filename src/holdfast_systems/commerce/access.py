@@ -49,7 +49,7 @@ TOOLS = (
     "POST /v1/instances/{instance_id}/mcp",
 )
 CONTROL_PLANE_ROUTES = (
-    *(RouteAccess(route, part=CONTROL_PLANE) for route in ANY_TOKEN),
+    *(RouteAccess(route, part=CONTROL_PLANE, shared="plans and offerings are everybody's") for route in ANY_TOKEN),
     *(RouteAccess(route, other=403, lower=403, part=CONTROL_PLANE) for route in TRUSTED),
     *(RouteAccess(route, other=404, part=CONTROL_PLANE) for route in OF_BUYER),
     public("POST /buyers/enter", "the ticket of the link is the proof", part=CONTROL_PLANE),

@@ -9,7 +9,6 @@ PLATFORM = (
     "GET /openapi.json",
     "POST /v1/events",
     "GET /v1/events",
-    "GET /v1/events/{event_id}",
     "GET /v1/deliveries",
     "GET /v1/dead-letters",
     "POST /v1/dead-letters/reprocess",
@@ -17,6 +16,10 @@ PLATFORM = (
     "GET /v1/alerts",
     "POST /v1/endpoints",
     "GET /v1/endpoints",
+)
+PLATFORM_OBJECTS = (
+    "GET /v1/events/{event_id}",
+    "GET /events/{event_id}",
     "GET /v1/endpoints/{endpoint_id}",
     "PATCH /v1/endpoints/{endpoint_id}",
     "DELETE /v1/endpoints/{endpoint_id}",
@@ -28,15 +31,19 @@ ENGINE = (
     "GET /openapi.json",
     "GET /v1/platforms",
     "GET /v1/platforms/{platform}/users",
+    "GET /v1/platforms/{platform}/refusals",
+    "GET /",
+)
+ENGINE_OBJECTS = (
     "GET /v1/platforms/{platform}/users/{user_id}",
     "GET /v1/platforms/{platform}/contributions/{contribution_id}",
     "GET /v1/platforms/{platform}/events/{event_id}",
-    "GET /v1/platforms/{platform}/refusals",
+    "GET /people/{platform}/{user_id}",
+    "GET /events/{platform}/{event_id}",
 )
 PLATFORM_PAGES = (
     "GET /",
     "GET /events",
-    "GET /events/{event_id}",
     "GET /deliveries",
     "GET /dead-letters",
     "GET /dead-letters/reprocess",
@@ -44,14 +51,14 @@ PLATFORM_PAGES = (
     "GET /dead-letters/discard",
     "POST /dead-letters/discard",
 )
-ENGINE_PAGES = ("GET /", "GET /people/{platform}/{user_id}", "GET /events/{platform}/{event_id}")
 ROUTES = (
-    *(RouteAccess(route, part="platform") for route in PLATFORM),
-    *(RouteAccess(route, part="engine") for route in ENGINE),
-    *(RouteAccess(route, part="platform") for route in PLATFORM_PAGES),
-    *(RouteAccess(route, part="engine") for route in ENGINE_PAGES),
+    *(RouteAccess(route, part="platform") for route in (*PLATFORM, *PLATFORM_PAGES)),
+    # What another tenant of the same store has is not there for this platform's operators.
+    *(RouteAccess(route, other=404, part="platform") for route in PLATFORM_OBJECTS),
+    *(RouteAccess(route, part="engine", shared="operators see every platform") for route in ENGINE),
+    # What one platform sent is not found under the name of another.
+    *(RouteAccess(route, other=404, part="engine") for route in ENGINE_OBJECTS),
     *(public("GET /style.css", "part of the pages", part=part) for part in ("platform", "engine")),
     *(rule for part in ("platform", "engine") for rule in sign_in_access(part=part)),
-    # A platform that is not there is told before a signature that is wrong.
-    RouteAccess("POST /v1/platforms/{platform}/webhook", nobody=404, wrong_token=404, part="engine"),
+    RouteAccess("POST /v1/platforms/{platform}/webhook", part="engine", shared="a signature of the platform itself"),
 )

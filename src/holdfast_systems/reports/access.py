@@ -21,7 +21,7 @@ OPERATORS = (
 )
 ASSETS = ("GET /page.js", "GET /graph.js", "GET /page.css", "GET /sample.json")
 ROUTES = (
-    *(RouteAccess(route) for route in OPERATORS),
+    *(RouteAccess(route, shared="runs and definitions have one tenant, the operators") for route in OPERATORS),
     *sign_in_access(),
     public("GET /", "the page itself; what it shows comes from the API"),
     *(public(route, "part of the page") for route in ASSETS),

@@ -23,8 +23,15 @@ async def scene(client: httpx.AsyncClient, operator: dict[str, str]) -> dict[str
     made = await ask("POST", "/integrations/saleor/order-paid", line, **{"Idempotency-Key": "saleor:O1:L1"})
     await ask("PUT", f"/instances/{made['instanceId']}/bindings/weather.read", {"fields": {}})
     owner = await buyer("u1")
+    plan = await ask("GET", "/plans/agent-basic")
     return {
-        "params": {"instance_id": made["instanceId"], "wallet_id": made["walletId"], "tool": "weather.read"},
+        "params": {
+            "instance_id": made["instanceId"],
+            "wallet_id": made["walletId"],
+            "tool": "weather.read",
+            "sku": "agent-basic",
+            "offering_id": plan["offering"],
+        },
         "owner": owner,
         "other": await buyer("u2"),
         "lower": {"": owner},
