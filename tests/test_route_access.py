@@ -72,7 +72,8 @@ def identifier(scene: dict[str, Any], part: str, parameter: str) -> str | None:
     return None if found is None else str(found)
 
 
-WITH_ID = [one for one in RULES if one[1].parameters]
+WITH_ID = [one for one in RULES if one[1].parameters and not one[1].elsewhere]
+ELSEWHERE = [one for one in RULES if one[1].elsewhere]
 PARAMETERS = sorted({(name, rule.part, parameter) for name, rule in WITH_ID for parameter in rule.parameters})
 
 
@@ -183,6 +184,13 @@ def test_nobody_and_a_wrong_token_are_answered_as_declared(mounted: Mounted, nam
 @pytest.mark.parametrize(("name", "rule"), WITH_ID, ids=label)
 def test_a_route_with_an_id_says_what_another_tenant_gets(name: str, rule: RouteAccess) -> None:
     assert rule.other is not None or rule.shared, f"declare other=… in access.py of {name}, or say why there is none"
+
+
+@pytest.mark.parametrize(("name", "rule"), ELSEWHERE, ids=label)
+def test_the_test_that_is_named_for_another_tenant_is_there(name: str, rule: RouteAccess) -> None:
+    file, _, test = rule.elsewhere.partition("::")
+    module = import_module(f"holdfast_systems.{name}.tests.{file.removesuffix('.py')}")
+    assert callable(getattr(module, test, None)), rule.elsewhere
 
 
 @pytest.mark.parametrize(("name", "part", "parameter"), PARAMETERS)

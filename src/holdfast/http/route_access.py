@@ -40,6 +40,8 @@ class RouteAccess:
     """Why nobody is refused; needed where that is so."""
     shared: str = ""
     """Why a route with an id has no object of another tenant; needed where `other` is None."""
+    elsewhere: str = ""
+    """The test, as `test_file.py::test_name` of the system, that asks for another tenant's objects over a network."""
 
     def __post_init__(self) -> None:
         if self.nobody is None and not self.why:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.http.route_access import RouteAccess, public
 from holdfast_systems.commerce.model import CONNECTORS, CONTROL_PLANE, GATEWAY, PROVISIONER, RUNNER
 
+OTHER_TENANTS = "test_gateway_access.py::test_1_2_404_for_every_kind_of_id_of_another_tenant"
 ANY_TOKEN = (
     "GET /plans",
     "GET /plans/{sku}",
@@ -62,9 +63,9 @@ GATEWAY_ROUTES = (
     public("GET /openapi.json", "describes the API, and nothing of any tenant", part=GATEWAY),
     public("POST /v1/widget/sessions", "the website proves itself by its origin", part=GATEWAY),
     # Whose an instance is, the gateway asks the control plane over HTTP: tried where both are served.
-    RouteAccess("POST /v1/instances/{instance_id}/runs", part=GATEWAY),
-    RouteAccess("GET /v1/instances/{instance_id}/runs", part=GATEWAY),
-    RouteAccess("GET /v1/runs/{run_id}", other=404, part=GATEWAY),
+    RouteAccess("POST /v1/instances/{instance_id}/runs", part=GATEWAY, elsewhere=OTHER_TENANTS),
+    RouteAccess("GET /v1/instances/{instance_id}/runs", part=GATEWAY, elsewhere=OTHER_TENANTS),
+    RouteAccess("GET /v1/runs/{run_id}", other=404, part=GATEWAY, elsewhere=OTHER_TENANTS),
 )
 PROVISIONER_ROUTES = (
     RouteAccess("POST /webhooks/saleor/order-fully-paid", part=PROVISIONER),
