@@ -12,7 +12,7 @@ from holdfast.http.system import Ground, System
 from holdfast.store import Store
 from holdfast.store.shared_secret import shared_secret
 from holdfast.worker import Handlers, Jobs
-from holdfast_systems.credentials import tables
+from holdfast_systems.credentials import seed_views, tables
 from holdfast_systems.credentials.alerts import OPS_TENANT, Alerts
 from holdfast_systems.credentials.engine import Engine
 from holdfast_systems.credentials.engine_api import WEBHOOK, engine_application
@@ -31,9 +31,12 @@ def build(ground: Ground) -> System:
 
     Raises:
         SettingsInvalid: a setting cannot be meant.
+        Failure: TABLE_NAME_TAKEN when views are asked for and the database has something of their names.
     """
     settings = read_settings(ground.environment)
     tables.prepare(ground.store)
+    if settings.views:
+        seed_views.create(ground.store)
     secrets, made = _secrets(ground.store, settings)
     parts: dict[str, Application] = {}
     says: list[str] = []

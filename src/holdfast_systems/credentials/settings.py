@@ -26,6 +26,7 @@ PARTS_VARIABLE = "HOLDFAST_CREDENTIALS_PARTS"
 ENGINE_VARIABLE = "HOLDFAST_CREDENTIALS_ENGINE_URL"
 OPS_VARIABLE = "HOLDFAST_CREDENTIALS_OPS_URL"
 MAINTENANCE_VARIABLE = "HOLDFAST_CREDENTIALS_MAINTENANCE"
+VIEWS_VARIABLE = "HOLDFAST_CREDENTIALS_VIEWS"
 
 
 class SettingsInvalid(ValueError):
@@ -68,6 +69,8 @@ class Settings:
     platforms: Mapping[str, PlatformSettings] = field(default_factory=lambda: {PLATFORM: PlatformSettings()})
     trusted_proxies: tuple[Network, ...] = ()
     maintenance: bool = False
+    views: bool = False
+    """Whether the contract's tables are there under their own names, as views."""
     sender: SenderSettings = SenderSettings()
 
 
@@ -95,7 +98,8 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     return replace(
         settings,
         parts=parts,
-        maintenance=settings.maintenance or _switch(environment.get(MAINTENANCE_VARIABLE, "0")),
+        maintenance=settings.maintenance or _switch(environment, MAINTENANCE_VARIABLE),
+        views=settings.views or _switch(environment, VIEWS_VARIABLE),
         sender=replace(settings.sender, engine_url=engine_url, ops_url=ops_url),
     )
 
@@ -111,7 +115,8 @@ def _with_secret(settings: Settings, secret: Secret) -> Settings:
     return replace(settings, platforms={**settings.platforms, PLATFORM: replace(known, secrets=secrets)})
 
 
-def _switch(text: str) -> bool:
+def _switch(environment: Mapping[str, str], name: str) -> bool:
+    text = environment.get(name, "")
     if text not in {"0", "1", ""}:
-        raise SettingsInvalid(MAINTENANCE_VARIABLE, "", f"{text!r} is neither 0 nor 1")
+        raise SettingsInvalid(name, "", f"{text!r} is neither 0 nor 1")
     return text == "1"

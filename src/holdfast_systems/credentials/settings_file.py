@@ -51,6 +51,7 @@ def read_file(path: Path) -> Settings:
         platforms={PLATFORM: PlatformSettings(), **platforms},
         trusted_proxies=table.networks("trusted_proxies"),
         maintenance=table.take("maintenance", False, bool, "is neither true nor false"),
+        views=table.take("views", False, bool, "is neither true nor false"),
         sender=_sender(table.table("sender")),
     )
     named.end()

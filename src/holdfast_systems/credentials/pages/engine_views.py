@@ -163,16 +163,15 @@ def _refusals(refused: Sequence[Mapping[str, Any]], empty: str) -> Markup:
     rows = [
         [
             joined(fault(one["code"]), element("span", one["message"], class_="detail")),
-            element("code", one["field"]) if one["field"] else "",
-            element("span", one["address"]),
+            element("span", one["address"], class_="address"),
             f"{one['count']:,}",
             moment(one["first_at"]),
             moment(one["last_at"]),
         ]
         for one in refused
     ]
-    heads = ("Why", "Field", "From", "Times", "First", "Last")
-    return table("Refusals, the latest first", heads, rows, numeric=frozenset({3}), empty=empty)
+    heads = ("Why", "From", "Times", "First", "Last")
+    return table("Refusals, the latest first", heads, rows, numeric=frozenset({2}), empty=empty)
 
 
 def _standing(one: Mapping[str, Any]) -> Markup:
