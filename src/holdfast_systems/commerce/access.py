@@ -32,6 +32,7 @@ TRUSTED = (
     "POST /billing/settle",
     "POST /billing/release",
     "POST /buyers/sessions",
+    "POST /instances/{instance_id}/retrieval",
 )
 OF_BUYER = (
     "GET /instances/{instance_id}",
@@ -39,6 +40,12 @@ OF_BUYER = (
     "POST /instances/{instance_id}/resume",
     "GET /wallets/{wallet_id}",
     "GET /wallets/{wallet_id}/entries",
+    "POST /instances/{instance_id}/uploads",
+    "GET /instances/{instance_id}/uploads/{upload_id}",
+    "GET /instances/{instance_id}/uploads/{upload_id}/content",
+    "POST /instances/{instance_id}/ingestions",
+    "GET /instances/{instance_id}/ingestions",
+    "GET /ingestions/{ingestion_id}",
 )
 TOOLS = (
     "GET /openapi.json",
@@ -54,6 +61,8 @@ CONTROL_PLANE_ROUTES = (
     *(RouteAccess(route, other=403, lower=403, part=CONTROL_PLANE) for route in TRUSTED),
     *(RouteAccess(route, other=404, part=CONTROL_PLANE) for route in OF_BUYER),
     public("POST /buyers/enter", "the ticket of the link is the proof", part=CONTROL_PLANE),
+    # The signature in the address is the proof, and no token replaces it.
+    RouteAccess("PUT /uploads/{upload_id}", nobody=403, wrong_token=403, other=403, lower=403, part=CONTROL_PLANE),
 )
 RUNNER_ROUTES = tuple(
     RouteAccess(route, other=403, lower=403, part=RUNNER) for route in ("GET /openapi.json", "POST /v1/runs")

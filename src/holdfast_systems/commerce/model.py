@@ -13,6 +13,7 @@ RUNNER = "runner"
 CONNECTORS = "connectors"
 
 INSTANCE, WALLET, ENTRY, RESERVATION, RUN, INGESTION = "inst", "wal", "led", "res", "run", "ing"
+UPLOAD = "upl"
 """The prefixes of ids."""
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
@@ -46,6 +47,17 @@ class ReservationState(StrEnum):
     SETTLED = "settled"
     RELEASED = "released"
     EXPIRED = "expired"
+
+
+class IngestionStatus(StrEnum):
+    """How far the knowledge base is with an upload."""
+
+    PENDING = "PENDING"
+    PROCESSING = "PROCESSING"
+    RETRY_PENDING = "RETRY_PENDING"
+    """Something that it needs is away; it is tried again by itself."""
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
 
 
 class EntryKind(StrEnum):

@@ -73,8 +73,6 @@ class Settings:
     vault_token: Secret = NONE
     vault_mount: str = "secret"
     vault_timeout_s: float = 2.0
-    secret_ttl_s: float = 5.0
-    """How long a secret that was read may be used for further calls."""
     tool_timeout_s: float = 15.0
     """One tool call, unless the tool says otherwise."""
     weather_url: str = ""
@@ -87,7 +85,16 @@ class Settings:
     rag_ingest_timeout_s: float = 60.0
     artifacts: str = ""
     """Where uploads are kept: a folder, `s3://…`, `gs://…`; without it, the system's own folder."""
-    upload_bytes_max: int = 104_857_600
+    upload_bytes_max: int = 20_971_520
+    upload_s: int = 900
+    """How long the address of an upload is valid."""
+    ingestion_poll_s: float = 2.0
+    """How often a document that is being parsed is looked at."""
+    ingestion_retry_s: float = 15.0
+    """How long after a failure an ingestion is tried again; twice as long after each further one."""
+    ingestion_retry_max_s: float = 600.0
+    ingestion_total_s: float = 86_400.0
+    """An ingestion that has not succeeded in this time has failed."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -15,6 +15,7 @@ from holdfast_systems.commerce.control_plane.api_buyers import buyer_routes
 from holdfast_systems.commerce.control_plane.api_instances import binding_routes, instance_list, instance_routes
 from holdfast_systems.commerce.control_plane.api_plans import plan_routes
 from holdfast_systems.commerce.control_plane.cursors import Cursors
+from holdfast_systems.commerce.control_plane.knowledge import Knowledge
 from holdfast_systems.commerce.control_plane.ledger import Ledger
 from holdfast_systems.commerce.control_plane.service import Service
 from holdfast_systems.commerce.faults import REMAP
@@ -25,10 +26,12 @@ BODY_BYTES_MAX = 65_536
 KEYS_KEPT_S = 30 * 86_400.0
 """The shop may repeat an order for days."""
 TWIN_WAIT_S = 5.0
+UPLOAD_WAIT_S = 30.0
 OPERATION_CHARS_MAX = 200
 QUEUE = "commerce.ledger"
 SWEEP = "commerce.sweep"
 ENTER = "/buyers/enter"
+FILES = "/uploads/"
 BUYERS_POST = ("/pause", "/resume", "/uploads", "/ingestions")
 PRIVATE = ("/bindings", "/allowlist", "/entitlements", "/openapi.json")
 BUYERS = frozenset({*TRUSTED, CallerKind.BUYER})
@@ -41,6 +44,7 @@ def part(context: Context) -> Part:
     service = Service(store=store, keys=Keys(store, expires_s=KEYS_KEPT_S))
     ledger = Ledger(store, reservation_s=settings.reservation_s)
     cursors = Cursors(context.tokens.derived("cursors"))
+    knowledge = Knowledge(context, service, cursors)
     routes = [
         plan_routes(service),
         order_routes(service),
@@ -50,11 +54,17 @@ def part(context: Context) -> Part:
         wallet_routes(service, cursors),
         billing_routes(ledger),
         buyer_routes(service, context.tokens),
+        *knowledge.routes,
     ]
+    handlers = _handlers(ledger, every_s=settings.sweep_every_s)
+    knowledge.add_handlers(handlers)
     return Part(
         name=CONTROL_PLANE,
-        app=_application(context, service, routes),
-        handlers=_handlers(ledger, every_s=settings.sweep_every_s),
+        app=_application(context, service, routes, knowledge),
+        handlers=handlers,
+        checks=knowledge.checks,
+        standins=knowledge.standins,
+        stop=knowledge.stop,
     )
 
 
@@ -67,16 +77,20 @@ def _handlers(ledger: Ledger, *, every_s: float) -> Handlers:
     return handlers
 
 
-def _application(context: Context, service: Service, routes: list[APIRouter]) -> Application:
-    app = FastAPI(title="Control plane", docs_url=None, redoc_url=None, redirect_slashes=False)
+def _application(context: Context, service: Service, routes: list[APIRouter], knowledge: Knowledge) -> Application:
+    app = FastAPI(
+        title="Control plane", docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=knowledge.lifespan
+    )
     for one in routes:
         app.include_router(one)
     describe(app, catalog=context.catalog, remap=REMAP)
+    small = BodyRule(bytes_max=BODY_BYTES_MAX)
+    file = BodyRule(bytes_max=context.settings.upload_bytes_max, wait_s=UPLOAD_WAIT_S, json_checked=False)
     return Edge(
         app,
         catalog=context.catalog,
         remap=REMAP,
-        body=BodyRule(bytes_max=BODY_BYTES_MAX),
+        body=lambda scope: file if _is_file(scope) else small,
         access=Admission(context.tokens, kinds=_kinds, public=_is_public),
         idempotency=Idempotency(
             keys=service.keys,
@@ -100,13 +114,18 @@ def _kinds(scope: Scope) -> frozenset[CallerKind]:
 
 
 def _is_public(scope: Scope) -> bool:
-    """A ticket is all the proof that its link brings."""
-    return below(scope) == ENTER and scope["method"] == "POST"
+    """A ticket is all the proof that its link brings, and the signature in its address all that a file does."""
+    return (below(scope) == ENTER and scope["method"] == "POST") or _is_file(scope)
+
+
+def _is_file(scope: Scope) -> bool:
+    return below(scope).startswith(FILES) and scope["method"] == "PUT"
 
 
 def _is_keyed(scope: Scope) -> bool:
-    """Billing is idempotent by itself; answers to buyers' sessions hold tokens and are not kept."""
-    return not below(scope).startswith(("/billing/", "/buyers/"))
+    """Billing and ingestions are idempotent by themselves; answers with tokens or signed addresses are not kept."""
+    path = below(scope)
+    return not path.startswith(("/billing/", "/buyers/")) and not path.endswith(("/uploads", "/ingestions"))
 
 
 def below(scope: Scope) -> str:

@@ -24,6 +24,12 @@ async def scene(client: httpx.AsyncClient, operator: dict[str, str]) -> dict[str
     await ask("PUT", f"/instances/{made['instanceId']}/bindings/weather.read", {"fields": {}})
     owner = await buyer("u1")
     plan = await ask("GET", "/plans/agent-basic")
+    file = {"filename": "notes.txt", "contentType": "text/plain", "size": 5}
+    upload = await ask("POST", f"/instances/{made['instanceId']}/uploads", file)
+    sent = await client.put(upload["url"], content=b"hello", headers=upload["headers"])
+    assert sent.is_success, sent.text
+    asked = {"uploadId": upload["uploadId"]}
+    ingestion = await ask("POST", f"/instances/{made['instanceId']}/ingestions", asked)
     return {
         "params": {
             "instance_id": made["instanceId"],
@@ -31,6 +37,12 @@ async def scene(client: httpx.AsyncClient, operator: dict[str, str]) -> dict[str
             "tool": "weather.read",
             "sku": "agent-basic",
             "offering_id": plan["offering"],
+            "upload_id": upload["uploadId"],
+            "ingestion_id": ingestion["ingestionId"],
+        },
+        "bodies": {
+            "POST /instances/{instance_id}/uploads": file,
+            "POST /instances/{instance_id}/ingestions": asked,
         },
         "owner": owner,
         "other": await buyer("u2"),
