@@ -95,6 +95,17 @@ class Standing:
     vouches: int = 0
     reputation: int = 0
 
+    def plus(self, other: Standing) -> Standing:
+        """The sum."""
+        return Standing(
+            contributions=self.contributions + other.contributions,
+            evidence=self.evidence + other.evidence,
+            verified=self.verified + other.verified,
+            rejected=self.rejected + other.rejected,
+            vouches=self.vouches + other.vouches,
+            reputation=self.reputation + other.reputation,
+        )
+
     def minus(self, other: Standing) -> Standing:
         """The difference."""
         return Standing(

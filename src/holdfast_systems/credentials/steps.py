@@ -14,7 +14,17 @@ from holdfast.base import Json
 from holdfast.store import Store, Tx
 from holdfast.worker import Combiner
 from holdfast_systems.credentials import tables
-from holdfast_systems.credentials.model import NOTHING, Event, EventType, Heard, Status, said_by, vouch, worth
+from holdfast_systems.credentials.model import (
+    NOTHING,
+    Event,
+    EventType,
+    Heard,
+    Standing,
+    Status,
+    said_by,
+    vouch,
+    worth,
+)
 
 BATCH_MAX = 64
 """So many events that arrive together share one commit."""
@@ -66,34 +76,66 @@ class Processor:
             return [self._flush([event])[0] for event in events]
 
     def _together(self, events: Sequence[Event]) -> Sequence[Outcome]:
-        # In one order everywhere, so that two processes seldom wait for each other crosswise.
-        places = sorted(range(len(events)), key=lambda place: _rank(events[place]))
-
-        def phase(tx: Tx) -> list[Outcome]:
-            done = {place: process(tx, events[place]) for place in places}
-            return [done[place] for place in range(len(events))]
-
-        return self._store.atomic(phase, repeatable=True)
+        return self._store.atomic(lambda tx: process(tx, events), repeatable=True)
 
 
-def process(tx: Tx, event: Event) -> Outcome:
-    """Process one event inside a transaction."""
-    if not tables.begin(tx, event):
-        result = tables.result_of(tx, event.platform, event.id)
-        return Outcome(result, repeated=True)
-    result = _EFFECTS[event.type](tx, event)
-    tables.finish(tx, event, result)
-    return Outcome(result, repeated=False)
+def process(tx: Tx, events: Sequence[Event]) -> list[Outcome]:
+    """Process events inside a transaction, with as few statements as that takes.
+
+    Those that arrive together have no order among each other: contributions come first, and what is said about them
+    finds them there. Rows of one table are written in the order of their keys, so that two processes seldom wait for
+    each other crosswise.
+    """
+    first = {tables.key(event): event for event in reversed(events)}
+    begun = tables.begin(tx, first.values())
+    new = [first[of] for of in sorted(begun)]
+    results = _arrived(tx, [event for event in new if event.type is EventType.CONTRIBUTION_CREATED])
+    results |= _vouched(tx, [event for event in new if event.type is EventType.VOUCH_SUBMITTED])
+    stated = [event for event in new if tables.key(event) not in results]
+    results |= {tables.key(event): _stated(tx, event) for event in sorted(stated, key=_rank)}
+    tables.finish(tx, results)
+    outcomes = []
+    for event in events:
+        of = tables.key(event)
+        # The first that tells of an event is the one that it was processed for.
+        repeated = of not in begun or first[of] is not event
+        outcomes.append(Outcome(results[of] if of in results else tables.result_of(tx, *of), repeated))
+    return outcomes
 
 
-def _arrived(tx: Tx, event: Event) -> Json:
-    heard = tables.arrive(tx, event)
-    if heard is None:
-        return _result(event, Status.KNOWN)
-    waited = tables.apply_parked(tx, event) if heard != Heard() else 0
-    more = worth(heard)
-    tables.add(tx, event.platform, event.actor_id, more, username=event.actor_name)
-    return _result(event, Status.APPLIED, user_id=event.actor_id, delta=more.reputation, released=waited)
+def _arrived(tx: Tx, events: Sequence[Event]) -> dict[tables.Key, Json]:
+    """New contributions, and what they are worth with all that was said about them before they came."""
+    first = {_contribution(event): event for event in reversed(events)}
+    heard = tables.arrive(tx, first.values())
+    results: dict[tables.Key, Json] = {}
+    more: dict[tables.Key, Standing] = {}
+    names: dict[tables.Key, str] = {}
+    for event in events:
+        said = heard.get(_contribution(event)) if first[_contribution(event)] is event else None
+        if said is None:
+            results[tables.key(event)] = _result(event, Status.KNOWN)
+            continue
+        waited = tables.apply_parked(tx, event) if said != Heard() else 0
+        who, gained = (event.platform, event.actor_id), worth(said)
+        more[who] = more.get(who, NOTHING).plus(gained)
+        names[who] = event.actor_name
+        results[tables.key(event)] = _result(
+            event, Status.APPLIED, user_id=event.actor_id, delta=gained.reputation, released=waited
+        )
+    tables.add(tx, more, names)
+    return results
+
+
+def _vouched(tx: Tx, events: Sequence[Event]) -> dict[tables.Key, Json]:
+    results: dict[tables.Key, Json] = {}
+    more: dict[tables.Key, Standing] = {}
+    for event in events:
+        who, gained = (event.platform, event.vouchee_id), vouch(event.weight)
+        tables.keep_vouch(tx, event)
+        more[who] = more.get(who, NOTHING).plus(gained)
+        results[tables.key(event)] = _result(event, Status.APPLIED, user_id=event.vouchee_id, delta=gained.reputation)
+    tables.add(tx, more, {})
+    return results
 
 
 def _stated(tx: Tx, event: Event) -> Json:
@@ -107,20 +149,8 @@ def _stated(tx: Tx, event: Event) -> Json:
     return _result(event, Status.APPLIED, user_id=owner, delta=more.reputation)
 
 
-def _vouched(tx: Tx, event: Event) -> Json:
-    more = vouch(event.weight)
-    tables.keep_vouch(tx, event)
-    tables.add(tx, event.platform, event.vouchee_id, more)
-    return _result(event, Status.APPLIED, user_id=event.vouchee_id, delta=more.reputation)
-
-
-_EFFECTS = {
-    EventType.CONTRIBUTION_CREATED: _arrived,
-    EventType.POR_EVIDENCE: _stated,
-    EventType.CONTRIBUTION_VERIFIED: _stated,
-    EventType.CONTRIBUTION_REJECTED: _stated,
-    EventType.VOUCH_SUBMITTED: _vouched,
-}
+def _contribution(event: Event) -> tables.Key:
+    return event.platform, event.contribution_id
 
 
 def _result(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.base import Json, decode, encode, utc_text
@@ -15,6 +15,9 @@ PAGE_ROWS = 50
 PAGE_ROWS_MAX = 200
 STATEMENTS_MAX = 200
 REPUTATION_MAX = 1 << 62
+
+Key = tuple[str, str]
+"""A platform, and the id of something of it: an event, a contribution or a person."""
 
 
 def prepare(store: Store) -> None:
@@ -47,14 +50,16 @@ def put(tx: Tx, name: str, value: str) -> None:
     tx.run("credentials.set", name=name, value=value)
 
 
-def begin(tx: Tx, event: Event) -> bool:
-    """Whether this transaction is the one that processes the event."""
-    return tx.row("credentials.begin", **_key(event), event_type=event.type.value) is not None
+def begin(tx: Tx, events: Iterable[Event]) -> set[Key]:
+    """Which of these events this transaction is the one to process; each is given once."""
+    rows = sorted((*key(event), event.type.value) for event in events)
+    return set(tx.many_rows("credentials.begin", rows))
 
 
-def finish(tx: Tx, event: Event, result: Json) -> None:
-    """Keep the answer to repeats."""
-    tx.run("credentials.finish", **_key(event), result=encode(result))
+def finish(tx: Tx, results: Mapping[Key, Json]) -> None:
+    """Keep the answers to repeats."""
+    if results:
+        tx.many("credentials.finish", [(*of, encode(result)) for of, result in sorted(results.items())])
 
 
 def result_of(tx: Tx, platform: str, event_id: str) -> Json | None:
@@ -63,17 +68,14 @@ def result_of(tx: Tx, platform: str, event_id: str) -> Json | None:
     return None if found is None else decode(found[0])
 
 
-def arrive(tx: Tx, event: Event) -> Heard | None:
-    """Write the contribution, and learn what had been said about it before; None when it had arrived before."""
-    found = tx.row(
-        "credentials.arrive",
-        platform=event.platform,
-        contribution_id=event.contribution_id,
-        user_id=event.actor_id,
-        contribution_type=event.contribution_type,
-        title=event.title,
+def arrive(tx: Tx, events: Iterable[Event]) -> dict[Key, Heard]:
+    """Write the contributions, each given once; what had been said about those that had not arrived before."""
+    rows = sorted(
+        (event.platform, event.contribution_id, event.actor_id, event.contribution_type, event.title)
+        for event in events
     )
-    return None if found is None else _heard(found)
+    found = tx.many_rows("credentials.arrive", rows) if rows else []
+    return {(platform, contribution_id): _heard(said) for platform, contribution_id, *said in found}
 
 
 def state(tx: Tx, event: Event, said: Heard) -> tuple[str | None, Heard]:
@@ -116,9 +118,11 @@ def keep_vouch(tx: Tx, event: Event) -> None:
     )
 
 
-def add(tx: Tx, platform: str, user_id: str, more: Standing, *, username: str | None = None) -> None:
-    """Add to what somebody has; they need not be known before."""
-    tx.run("credentials.add", platform=platform, user_id=user_id, username=username, **_counts(more))
+def add(tx: Tx, more: Mapping[Key, Standing], names: Mapping[Key, str]) -> None:
+    """Add to what people have; they need not be known before."""
+    if more:
+        rows = [(*who, names.get(who), *_counts(gained).values()) for who, gained in sorted(more.items())]
+        tx.many("credentials.add", rows)
 
 
 def change(tx: Tx, platform: str, user_id: str, more: Standing) -> None:
@@ -171,6 +175,11 @@ def totals(tx: Tx, platform: str) -> dict[str, int]:
     found = tx.row("credentials.totals", platform=platform)
     assert found is not None
     return dict(zip(("events", "users", "contributions", "parked"), found, strict=True))
+
+
+def key(event: Event) -> Key:
+    """What tells an event from all others."""
+    return event.platform, event.id
 
 
 def _key(event: Event) -> dict[str, Any]:

@@ -27,12 +27,15 @@ UPDATE holdfast_credentials_window SET opened_us = :opened_us, taken = :taken WH
 -- name: begin
 -- A twin waits here for the first one's commit, and then changes nothing.
 INSERT INTO holdfast_credentials_processed_event (platform, event_id, event_type, processed_us, result)
-VALUES (:platform, :event_id, :event_type, {now_us}, '')
+SELECT given.platform, given.event_id, given.event_type, {now_us}, ''
+  FROM {given: platform text, event_id text, event_type text} WHERE true
 ON CONFLICT (platform, event_id) DO NOTHING
-RETURNING event_id;
+RETURNING platform, event_id;
 
 -- name: finish
-UPDATE holdfast_credentials_processed_event SET result = :result WHERE platform = :platform AND event_id = :event_id;
+UPDATE holdfast_credentials_processed_event AS processed SET result = given.result
+  FROM {given: platform text, event_id text, result text}
+ WHERE processed.platform = given.platform AND processed.event_id = given.event_id;
 
 -- name: result
 SELECT result FROM holdfast_credentials_processed_event WHERE platform = :platform AND event_id = :event_id;
@@ -42,15 +45,16 @@ SELECT event_id, event_type, processed_us, result FROM holdfast_credentials_proc
  WHERE platform = :platform AND event_id = :event_id;
 
 -- name: arrive
--- The contribution itself; no row when it had arrived before.
+-- The contributions themselves; no row for one that had arrived before.
 INSERT INTO holdfast_credentials_contribution AS credentials_contribution (platform, contribution_id, user_id, contribution_type, title,
                                       evidence_count, verified_count, rejected_count, first_heard_us, created_us)
-VALUES (:platform, :contribution_id, :user_id, :contribution_type, :title, 0, 0, 0, {now_us}, {now_us})
+SELECT given.platform, given.contribution_id, given.user_id, given.contribution_type, given.title, 0, 0, 0, {now_us}, {now_us}
+  FROM {given: platform text, contribution_id text, user_id text, contribution_type text, title text} WHERE true
 ON CONFLICT (platform, contribution_id) DO UPDATE
    SET user_id = excluded.user_id, contribution_type = excluded.contribution_type, title = excluded.title,
        created_us = excluded.created_us
  WHERE credentials_contribution.user_id IS NULL
-RETURNING evidence_count, verified_count, rejected_count;
+RETURNING platform, contribution_id, evidence_count, verified_count, rejected_count;
 
 -- name: state
 -- Something about a contribution, whether it has arrived or not.
@@ -80,7 +84,10 @@ VALUES (:platform, :event_id, :voucher_id, :vouchee_id, :skill_id, :weight, {now
 -- name: add
 INSERT INTO holdfast_credentials_member AS credentials_member (platform, user_id, username, contribution_count, evidence_count, verified_count,
                                 rejected_count, vouch_count, reputation)
-VALUES (:platform, :user_id, :username, :contributions, :evidence, :verified, :rejected, :vouches, :reputation)
+SELECT given.platform, given.user_id, given.username, given.contributions, given.evidence, given.verified, given.rejected,
+       given.vouches, given.reputation
+  FROM {given: platform text, user_id text, username text, contributions integer, evidence integer, verified integer, rejected integer, vouches integer, reputation bigint}
+ WHERE true
 ON CONFLICT (platform, user_id) DO UPDATE
    SET username = COALESCE(excluded.username, credentials_member.username),
        contribution_count = credentials_member.contribution_count + excluded.contribution_count,
