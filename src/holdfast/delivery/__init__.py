@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.delivery.incoming import Incoming
     from holdfast.delivery.key_sets import Fetch
     from holdfast.delivery.outcome import read_reply
+    from holdfast.delivery.pace import Pace
     from holdfast.delivery.publishing import EVENT_BYTES_MAX, NewEvent, Published, new_event_id
     from holdfast.delivery.receive import Receiver
     from holdfast.delivery.saleor import SaleorSignature
@@ -36,6 +37,7 @@ _HOMES = {
     "Incoming": "incoming",
     "NewEvent": "publishing",
     "Outgoing": "exchange",
+    "Pace": "pace",
     "Published": "publishing",
     "Receiver": "receive",
     "Reply": "exchange",
@@ -70,6 +72,7 @@ __all__ = [
     "Incoming",
     "NewEvent",
     "Outgoing",
+    "Pace",
     "Published",
     "Receiver",
     "Reply",

@@ -29,16 +29,14 @@ from holdfast.delivery.signing import SecretInvalid, Signer
 from holdfast.lifecycle import Snooze
 from holdfast.policy import Breaker, Retry
 from holdfast.store import Tx
-from holdfast.worker import Job, Jobs
+from holdfast.worker import Job
 from holdfast.worker.settlement import failed
 
 DISABLING = frozenset({GONE.code, ENDPOINT_DISABLED.code})
+LIMITED_WITHIN_S = 86_400.0
+"""An event that meets nothing but 429 is given up so long after its first attempt."""
 STATUS = "status"
 """The name of the endpoint's status in the result of a delivery job."""
-LINE_S = 0.5
-"""While the event before is on its way, the next one looks so often whether it has ended."""
-LINE_S_MIN = 0.05
-LINE_S_MAX = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +62,6 @@ class Task:
     tenant: str = ""
     body: str | None = None
     occurred_us: int | None = None
-    key: str | None = None
-    position: int | None = None
     status: int | None = None
     """What the endpoint answered."""
     took_s: float = 0.0
@@ -76,16 +72,17 @@ class Deliverer:
 
     def __init__(
         self,
-        jobs: Jobs,
         schemes: Mapping[str, Signer],
         breaker: Breaker | None,
         rule: Retry,
         room: WaitingRoom | None = None,
+        *,
+        limited_within_s: float = LIMITED_WITHIN_S,
     ) -> None:
-        self._jobs = jobs
         self._schemes = schemes
         self._breakers = None if breaker is None else EndpointBreakers(breaker)
         self._rule = rule
+        self._limited_within_s = limited_within_s
         self._known = KnownEndpoints()
         self._flights = Flights(room)
 
@@ -114,10 +111,6 @@ class Deliverer:
         endpoint = known.endpoint
         if not endpoint.enabled:
             raise ENDPOINT_DISABLED(endpoint_id=endpoint.id, reason=endpoint.disabled_reason)
-        if task.position is not None:
-            held = yield Phase(lambda tx: in_line(tx, task), write=False)
-            if held is not None:
-                return Snooze(held.wait_s, held.reason)
         flight = self._flights.of(endpoint.id)
         wait_s = yield from _entered(flight, endpoint.in_flight_max)
         if wait_s is not None:
@@ -159,15 +152,27 @@ class Deliverer:
         except Exception as error:  # noqa: BLE001 - here an attempt is settled: whatever it was, there is no reply
             failure = outcome.read_error(error)
         task.took_s = monotonic_s() - started_s
+        if failure is not None and outcome.is_limit(failure):
+            raise (yield from self._limited(job, task, known, flight, failure, generation=generation))
         if failure is not None:
             yield from self._failed(task, known, flight, failure, generation=generation)
             raise outcome.scheduled(failure, endpoint, job.attempt)
         flight.succeeded(task.took_s, endpoint.in_flight_max)
         if generation is not None:
             yield from self._tell(known, flight, code=None, generation=generation)
-        if task.position is not None:
-            yield Phase(lambda tx: self._finish_in_line(tx, job, task))
         return _result(task)
+
+    def _limited(
+        self, job: Job, task: Task, known: Known, flight: Flight, failure: Failure, *, generation: int | None
+    ) -> Generator[Phase, Any, Failure]:
+        """The endpoint works, and takes no more at the moment: the event waits for its turn, and spends no attempt."""
+        endpoint = known.endpoint
+        pause_s = min(outcome.asked_s(failure), endpoint.retry_after_max_s)
+        turn_s = flight.limited(task.took_s, endpoint.in_flight_max, pause_s)
+        if generation is not None:
+            yield from self._tell(known, flight, code=None, generation=generation)
+        count = job.failures_with(failure.code) + 1
+        return outcome.limited(failure, endpoint, count, turn_s=turn_s, within_s=self._limited_within_s)
 
     def _failed(self, task: Task, known: Known, flight: Flight, failure: Failure, *, generation: int | None) -> Talk:
         endpoint = known.endpoint
@@ -179,14 +184,16 @@ class Deliverer:
         if failure.code == GONE.code:
             yield Phase(lambda tx: disable_endpoint(tx, endpoint.id, f"it answered 410 to the event {task.event}"))
             self._known.forget(endpoint.id)
-        hold_s = outcome.held_s(failure)
+        hold_s = outcome.asked_s(failure)
         if hold_s:
             flight.hold(hold_s)
         if blamed or generation is not None:
             yield from self._tell(known, flight, code=failure.code if blamed else None, generation=generation)
         return None
 
-    def _tell(self, known: Known, flight: Flight, *, code: str | None, generation: int | None) -> Talk:
+    def _tell(
+        self, known: Known, flight: Flight, *, code: str | None, generation: int | None
+    ) -> Generator[Phase, Any, None]:
         """Tell the shared breaker; the outcome of the attempt stands, whether that works or not."""
         breakers = self._breakers
         if breakers is None:
@@ -218,12 +225,6 @@ class Deliverer:
             duration_s=task.took_s,
             **({"code": None} if fault is None else fault.facts),
         )
-
-    def _finish_in_line(self, tx: Tx, job: Job, task: Task) -> None:
-        """Finish the job and call the next of its key, in one transaction."""
-        job.finish(tx, _result(task))
-        tx.run("delivery.call_next", endpoint_id=task.endpoint, order_key=task.key, position=task.position)
-        tx.after_commit.append(lambda: self._jobs.notifier.wake(job.queue))
 
 
 def _entered(flight: Flight, most: int) -> Generator[Place, Any, float | None]:
@@ -259,16 +260,6 @@ def _request(task: Task, known: Known) -> Outgoing:
     if trace and known.traced:
         headers += ((TRACE, trace),)
     return Outgoing(url=endpoint.url, headers=headers, body=body, timeout_s=endpoint.timeout_s)
-
-
-def in_line(tx: Tx, task: Task) -> Held | None:
-    """Whether the event before, under the same key, has yet to end."""
-    found = tx.row("delivery.before", endpoint_id=task.endpoint, order_key=task.key, position=task.position)
-    if found is None:
-        return None
-    state, due_in_us = found
-    wait_s = LINE_S if state == "processing" else due_in_us / 1_000_000 + LINE_S_MIN
-    return Held(min(max(wait_s, LINE_S_MIN), LINE_S_MAX), "the event before it has not ended")
 
 
 def _body(tx: Tx, task: Task) -> str:

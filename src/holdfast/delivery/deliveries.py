@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.base import Json, is_asynchronous, limits, new_id
-from holdfast.base.arguments import instance, refused
+from holdfast.base.arguments import instance, numeric, refused
 from holdfast.catalog import current_context
 from holdfast.delivery.admission import ENDPOINT_BREAKER
 from holdfast.delivery.body_hmac import BodyHmac
 from holdfast.delivery.dead import DELIVERIES_MAX, UndeliveredEvents
-from holdfast.delivery.deliver import STATUS, Deliverer
+from holdfast.delivery.deliver import LIMITED_WITHIN_S, STATUS, Deliverer
 from holdfast.delivery.drive import drive, drive_async, in_time
 from holdfast.delivery.endpoint import SCHEDULE_S
 from holdfast.delivery.endpoints import Endpoints, owner
@@ -97,6 +97,7 @@ class Deliveries:
         tenant: str | None = None,
         schemes: Mapping[str, Signer] = SCHEMES,
         breaker: Breaker | None = ENDPOINT_BREAKER,
+        rate_limited_max_s: float = LIMITED_WITHIN_S,
     ) -> None:
         """
         Args:
@@ -104,6 +105,8 @@ class Deliveries:
             tenant: whose endpoints and events; those of others are not there. None is everybody's.
             schemes: by the names that endpoints use.
             breaker: for each endpoint, shared by all processes; while it is open, events wait and spend no attempt.
+            rate_limited_max_s: so long after its first attempt an event is tried again that meets 429, which spends no
+                attempt; then it is given up.
 
         Raises:
             ArgumentInvalid: names the part that cannot be meant.
@@ -116,8 +119,10 @@ class Deliveries:
         for scheme, signer in schemes.items():
             if not hasattr(signer, "sign"):
                 raise refused(f"schemes[{scheme!r}]", signer, "give a signer such as StandardWebhooks()")
+        numeric("rate_limited_max_s", rate_limited_max_s)
         self.store = store
         self.jobs = jobs
+        self._limited_within_s = rate_limited_max_s
         self.tenant = tenant
         self._channel = channel(name)
         self.endpoints = Endpoints(store, schemes, tenant=tenant)
@@ -194,7 +199,7 @@ class Deliveries:
             retry_after_max_s=limits().delay_s_max,
         )
 
-        deliverer = Deliverer(self.jobs, self._schemes, self._breaker, rule, self._room)
+        deliverer = Deliverer(self._schemes, self._breaker, rule, self._room, limited_within_s=self._limited_within_s)
         if is_asynchronous(send):
             sender = in_time(send)
 

@@ -3,7 +3,7 @@
 An endpoint that fails or hangs is trusted with fewer at once, down to one; each success gives one back. So a dead
 endpoint holds one place of the worker and not all of them, and nobody has to know beforehand that it is dead. Before an
 endpoint that answers, the next ones wait in this process for a moment; before one that does not, they go back to the
-queue, each with a turn of its own.
+queue, each with a turn of its own. One that says 429 is asked more slowly, at the pace that it takes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 from collections import deque
 
 from holdfast.base import monotonic_s
+from holdfast.delivery.pace import Pace
 from holdfast.delivery.place import WAIT_S, Place, WaitingRoom
 
 TURN_S_MIN = 0.02
@@ -20,9 +21,13 @@ TURN_S_QUICK = 0.002
 """The same for an endpoint that answers."""
 TURN_S_MAX = 20.0
 """Nobody's turn is further away: an endpoint that recovers gets all its events within this time."""
+TURN_S_MAX_PACED = 300.0
+"""The same for an endpoint whose pace is known: its line is as long as it takes."""
 SLOWER = 0.2
 QUICKER = 0.5
 """How much a single answer changes what is expected; one slow answer must not make a long line."""
+HELD_S_MAX = 60.0
+"""An endpoint that asks for time gets it for all its events, but not more than this without being asked again."""
 FLIGHTS_MAX = 10_000
 
 
@@ -31,13 +36,13 @@ class Flight:
 
     __slots__ = (
         "_allowance",
-        "_held_until_s",
         "_latency_s",
         "_line",
         "_lock",
         "_most",
         "_next_turn_s",
         "_open",
+        "_pace",
         "_room",
         "_trusted",
         "quiet_calls",
@@ -54,7 +59,7 @@ class Flight:
         """Whether it is worth waiting: the last thing heard was an answer, or nothing was heard yet."""
         self._latency_s = 0.0
         self._next_turn_s = 0.0
-        self._held_until_s = 0.0
+        self._pace = Pace()
         self.quiet_calls = 0
         """Calls that went well since the shared breaker was last told."""
 
@@ -67,17 +72,18 @@ class Flight:
         with self._lock:
             self._most = most
             now_s = monotonic_s()
-            held_s = self._held_until_s - now_s
+            may = self._pace.wait_s(now_s) <= 0
             # Those who wait go first, but hold nobody up where there is room for more.
-            if held_s <= 0 and self._open + len(self._line) < self._allowed(most):
+            if may and self._open + len(self._line) < self._allowed(most):
                 self._open += 1
+                self._pace.take(now_s)
                 return None
-            if held_s <= 0 and self._is_short() and self._room.enter():
+            if may and self._is_short() and self._room.enter():
                 place = Place()
                 self._line.append(place)
                 self._let_in(now_s)
                 return place
-            return self._turn_s(now_s, max(held_s, 0.0), most)
+            return self._turn_s(now_s, self._pace.held_s(now_s), most)
 
     def waited(self, place: Place) -> float | None:
         """The wait is over: it is open (None), to be closed with `leave`; or when to come back, in seconds."""
@@ -86,10 +92,11 @@ class Flight:
                 return None
             self._line.remove(place)
             self._room.leave()
-            # It hangs: until it answers, nobody else waits for it.
-            self._trusted = False
             now_s = monotonic_s()
-            return self._turn_s(now_s, max(self._held_until_s - now_s, 0.0), self._most)
+            if self._pace.wait_s(now_s) <= 0:
+                # It hangs: until it answers, nobody else waits for it.
+                self._trusted = False
+            return self._turn_s(now_s, self._pace.held_s(now_s), self._most)
 
     def leave(self) -> None:
         """One is closed; whoever waited longest has its place."""
@@ -105,6 +112,8 @@ class Flight:
     def succeeded(self, took_s: float, most: int) -> None:
         """The endpoint took the event."""
         self.quiet_calls += 1
+        with self._lock:
+            self._pace.accepted(monotonic_s())
         self.answered(took_s, most)
 
     def answered(self, took_s: float, most: int) -> None:
@@ -124,10 +133,19 @@ class Flight:
             self._trusted = False
             self._allowance = max(1.0, self._allowed(most) / 2)
 
+    def limited(self, took_s: float, most: int, pause_s: float) -> float:
+        """The endpoint said 429, and asked for this time: half as many at once, and slower; when to come back."""
+        with self._lock:
+            self._learn(took_s)
+            now_s = monotonic_s()
+            if self._pace.limited(now_s, min(pause_s, HELD_S_MAX), sent_s=now_s - took_s):
+                self._allowance = max(1.0, self._allowed(most) / 2)
+            return self._turn_s(now_s, pause_s, most)
+
     def hold(self, seconds: float) -> None:
         """The endpoint asked for time."""
         with self._lock:
-            self._held_until_s = max(self._held_until_s, monotonic_s() + seconds)
+            self._pace.hold(monotonic_s(), min(seconds, HELD_S_MAX))
 
     def _allowed(self, most: int) -> int:
         return most if self._allowance is None else max(1, min(most, int(self._allowance)))
@@ -137,18 +155,20 @@ class Flight:
         return self._trusted and (len(self._line) + 1) * self._latency_s / self._allowed(self._most) <= WAIT_S
 
     def _let_in(self, now_s: float) -> None:
-        while self._line and self._open < self._allowed(self._most) and self._held_until_s <= now_s:
+        while self._line and self._open < self._allowed(self._most) and self._pace.wait_s(now_s) <= 0:
             self._open += 1
+            self._pace.take(now_s)
             self._room.leave()
             self._line.popleft().grant()
 
     def _turn_s(self, now_s: float, after_s: float, most: int) -> float:
         """Turns are handed out one behind the other, at the pace at which requests end."""
         shortest_s = TURN_S_QUICK if self._trusted else TURN_S_MIN
-        spacing_s = max(shortest_s, self._latency_s / self._allowed(most))
+        spacing_s = max(shortest_s, self._latency_s / self._allowed(most), self._pace.interval_s)
         self._next_turn_s = max(self._next_turn_s, now_s + after_s) + spacing_s
         # A clock in virtual time may stand still: no turn is further away than the longest wait.
-        self._next_turn_s = min(self._next_turn_s, now_s + after_s + TURN_S_MAX)
+        longest_s = TURN_S_MAX if self._pace.rate is None else TURN_S_MAX_PACED
+        self._next_turn_s = min(self._next_turn_s, now_s + after_s + longest_s)
         return self._next_turn_s - now_s
 
     def _learn(self, took_s: float) -> None:

@@ -6,7 +6,8 @@
 | 3xx | final; never followed |
 | 408, 425 | again |
 | 410 | final, and the endpoint is disabled |
-| 429, 503 | again, after Retry-After up to a ceiling; 429 without one after a minute |
+| 429 | again, and no attempt is spent; after Retry-After up to a ceiling, without one after a minute |
+| 503 | again, after Retry-After up to a ceiling |
 | other 4xx | final |
 | other 5xx | again |
 | refused, name not found, timeout, reset | again |
@@ -20,14 +21,13 @@ from holdfast.catalog import HTTP_STATUSES, Classifier, Failure, classify_status
 from holdfast.delivery.endpoint import Endpoint
 from holdfast.delivery.exchange import BODY_SHOWN_BYTES, Reply
 from holdfast.delivery.faults import REDIRECTED
-from holdfast.worker.settlement import ASKED_S
+from holdfast.delivery.pace import PAUSE_S_MIN
+from holdfast.worker.settlement import ASKED_S, UNSPENT_S
 
 RATE_LIMITED_S = 60.0
 """How long a 429 without a readable Retry-After is waited for."""
 ASKING = frozenset({429, 503})
 """The statuses whose Retry-After counts."""
-HELD_S_MAX = 60.0
-"""An endpoint that asks for time gets it for all its events, but not more than this without being asked again."""
 
 STATUSES = HTTP_STATUSES.but(
     dict.fromkeys((501, 505, 507), core.UPSTREAM_ERROR),
@@ -55,17 +55,34 @@ def read_error(error: Exception) -> Failure:
     return NETWORK.classify(error)
 
 
-def held_s(failure: Failure) -> float:
+def asked_s(failure: Failure) -> float:
     """How long other events to the endpoint had better wait too, because it asked for time."""
-    return min(failure.retry_after_s or 0.0, HELD_S_MAX) if _asked(failure) else 0.0
+    return (failure.retry_after_s or 0.0) if _asked(failure) else 0.0
+
+
+def is_limit(failure: Failure) -> bool:
+    """Whether the endpoint said 429: it works, and takes no more at the moment."""
+    return failure.remote is not None and failure.remote.status == core.RATE_LIMIT_EXCEEDED.status
 
 
 def scheduled(failure: Failure, endpoint: Endpoint, attempt: int) -> Failure:
     """The failure with the time of the next attempt: as the endpoint asked, and no less than its schedule says."""
-    asked_s = (failure.retry_after_s if _asked(failure) else None) or 0.0
-    failure.retry_after_s = max(endpoint.delay_s(attempt), min(asked_s, endpoint.retry_after_max_s))
+    failure.retry_after_s = max(endpoint.delay_s(attempt), min(asked_s(failure), endpoint.retry_after_max_s))
     # What follows from the schedule was not asked for, and the journal does not say so.
     failure.details = {ASKED_S: None, **failure.details}
+    return failure
+
+
+def limited(failure: Failure, endpoint: Endpoint, count: int, *, turn_s: float, within_s: float) -> Failure:
+    """A 429, the so-manieth of this event, with the time of the next attempt; it spends none.
+
+    Args:
+        turn_s: when it is this event's turn, among all that wait for the endpoint.
+        within_s: so long after the first attempt it may still be tried again.
+    """
+    least_s = max(endpoint.delay_s(count), PAUSE_S_MIN, turn_s)
+    failure.retry_after_s = max(least_s, min(asked_s(failure), endpoint.retry_after_max_s))
+    failure.details = {ASKED_S: None, **failure.details, UNSPENT_S: within_s}
     return failure
 
 

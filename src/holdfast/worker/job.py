@@ -43,6 +43,8 @@ class NewJob:
     """How long one attempt may take, instead of the handler's own limit."""
     tenant: str = ""
     """Whose it is; dedupe keys of different tenants do not meet."""
+    sequence: str | None = None
+    """Jobs of one sequence, in whatever queue, run one after the other in the order in which they were enqueued."""
 
 
 class Options(TypedDict, total=False):
@@ -57,6 +59,7 @@ class Options(TypedDict, total=False):
     attempts: int | None
     timeout_s: float | None
     tenant: str
+    sequence: str | None
 
 
 class JobFilter(TypedDict, total=False):
@@ -125,6 +128,9 @@ class Job:
     """Whether somebody asked to stop; a long handler looks now and then."""
     span: str = ""
     """The span of this attempt, where the job belongs to a trace."""
+    sequence: str | None = None
+    """What it is the head of, where it belongs to a sequence."""
+    sequence_position: int = 0
 
     @property
     def held_as(self) -> Held:
@@ -142,6 +148,13 @@ class Job:
         import json
 
         return json.loads(self.text)
+
+    def failures_with(self, code: str) -> int:
+        """How many attempts have failed with this code so far."""
+        import json
+
+        counts: dict[str, int] = json.loads(self.code_counts) if self.code_counts else {}
+        return counts.get(code, 0)
 
     def finish(self, tx: Tx, result: Json = None) -> None:
         """Complete the job inside the handler's own transaction: its writes and the completion commit together.

@@ -25,6 +25,9 @@ ASKED = "Retry-After"
 """How the reason of a retry begins for which the other side named a time."""
 ASKED_S = "asked_s"
 """The detail of a failure that says how long the other side asked for, where its `retry_after_s` is our own word."""
+UNSPENT_S = "unspent_s"
+"""The detail of a failure that spends no attempt, because the other side works and asked for time: how long after the
+first attempt it is still tried again."""
 
 
 class AskedTooOften(Exception):
@@ -124,14 +127,17 @@ def failed(
     if ASKED_S in failure.details:
         whole = replace(whole, backoff=NO_WAIT)  # the time is our own word, and has the schedule in it
     counts = _counts(job, failure.code)
+    unspent = UNSPENT_S in failure.details
+    if unspent:
+        whole = replace(whole, within_s=failure.details[UNSPENT_S])
     decision = decide(
         whole,
         _judged(failure),
-        job.attempt,
+        0 if unspent else job.attempt,
         job.elapsed_s,
         limits().delay_s_max,
         world().dice,
-        code_attempt=counts[failure.code],
+        code_attempt=0 if unspent else counts[failure.code],
     )
     if not isinstance(decision, RetryAfter):
         settlement = _failed(job, "fail", failure, encode(counts), duration_us, str(decision.reason), traceback)
@@ -145,6 +151,8 @@ def failed(
         code_counts=encode(counts),
         **_origin(failure, traceback),
         delay_us=_us(decision.delay_s),
+        returned=1 if unspent else 0,
+        timed=unspent,
         duration_us=duration_us,
         reason=_asked_for(failure) + failure.technical,
         blame=failure.blame if blamed else None,

@@ -10,6 +10,9 @@ answer = await sender.send_async(event)     # the same on an event loop
 
 It keeps nothing: when this process dies, what was being sent is known to nobody. Send again under the same `event_id`,
 which is always safe; or let the platform do it, which writes events down first.
+
+A 429 spends no attempt: the event waits for the time that the engine asks for, and all that this sender sends leaves at
+the pace that the engine takes, whichever threads and tasks send it. Other processes find their own pace.
 """
 
 from __future__ import annotations
@@ -18,13 +21,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Self
 
-from holdfast.base import CodecError, Json, Secret, decode, encode, now_us
+from holdfast.base import CodecError, Json, Secret, decode, encode, now_us, world
 from holdfast.catalog import DEFAULT_STATUSES, Failure
 from holdfast.catalog.core import UPSTREAM_ERROR, UPSTREAM_REJECTED
 from holdfast.delivery import BodyHmac, Reply, new_event_id, read_reply
 from holdfast.guard import Link
 from holdfast.http import ANYWHERE, HttpClient, Timeouts
 from holdfast.http import Reply as HttpReply
+from holdfast_systems.credentials.client_pace import RATE_LIMITED_MAX_S, Paced
 from holdfast_systems.credentials.links import platform_to_engine
 from holdfast_systems.credentials.settings import DELAYS_S, TIMEOUT_S
 
@@ -45,6 +49,7 @@ class Sender:
     Args:
         delays_s: between the attempts; one attempt more than there are delays.
         timeout_s: of each attempt.
+        rate_limited_max_s: an event that meets nothing but 429 is given up after this time.
     """
 
     def __init__(
@@ -54,8 +59,10 @@ class Sender:
         secret: Secret | str,
         delays_s: tuple[float, ...] = DELAYS_S,
         timeout_s: float = TIMEOUT_S,
+        rate_limited_max_s: float = RATE_LIMITED_MAX_S,
     ) -> None:
         self.url = url
+        self._paced = Paced(rate_limited_max_s)
         self.link: Link = platform_to_engine(delays_s)
         self._secret = Secret(secret) if isinstance(secret, str) else secret
         timeouts = Timeouts(connect_s=min(CONNECT_S, timeout_s), read_s=timeout_s, total_s=timeout_s)
@@ -71,9 +78,15 @@ class Sender:
         """
         event_id, body = _prepared(event)
         headers = signed(body, self._secret)
+        limits = self._paced.event()
 
         def attempt() -> Any:
-            return _read(self._client.sync.send("POST", self.url, body=body, headers=headers))
+            while True:
+                if wait_s := limits.wait_s():
+                    world().sleep(wait_s)
+                reply = self._client.sync.send("POST", self.url, body=body, headers=headers)
+                if limits.settled(reply):
+                    return _read(reply)
 
         return self.link.keyed(event_id).call(attempt)
 
@@ -85,9 +98,15 @@ class Sender:
         client = self._loops.get(loop)
         if client is None:
             client = self._loops[loop] = self._client.twin()
+        limits = self._paced.event()
 
         async def attempt() -> Any:
-            return _read(await client.send("POST", self.url, body=body, headers=headers))
+            while True:
+                if wait_s := limits.wait_s():
+                    await world().pause(wait_s)
+                reply = await client.send("POST", self.url, body=body, headers=headers)
+                if limits.settled(reply):
+                    return _read(reply)
 
         return await self.link.keyed(event_id).call(attempt)
 

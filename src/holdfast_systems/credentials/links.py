@@ -15,6 +15,7 @@ from holdfast_systems.credentials.settings import DELAYS_S, SenderSettings
 
 RETRY_AFTER_MAX_S = 3_600.0
 ADDRESS_REFUSED = "ADDRESS_REFUSED"
+RATE_LIMITED = 429
 
 
 def platform_to_engine(delays_s: tuple[float, ...] = DELAYS_S) -> Link:
@@ -26,6 +27,8 @@ def platform_to_engine(delays_s: tuple[float, ...] = DELAYS_S) -> Link:
             attempts=attempts,
             backoff=Backoff.listed(*(delays_s or (0.0,))),
             retry_after_max_s=RETRY_AFTER_MAX_S,
+            # A 429 is waited for within the attempt, and spends none; when that took too long, it is final.
+            when=lambda failure: failure.remote is None or failure.remote.status != RATE_LIMITED,
         ),
         writes=True,
     )

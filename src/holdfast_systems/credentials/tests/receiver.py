@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,6 +26,8 @@ class Receiver:
     got: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     answers: deque[Say] = field(default_factory=deque)
     always: Say = Say()
+    judge: Callable[[bytes], Say | None] = lambda _: None
+    """What to answer to a body before all else; None leaves it to the others."""
 
 
 @contextmanager
@@ -38,7 +40,7 @@ def receiving() -> Iterator[Receiver]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             receiver.got.append(({name.lower(): value for name, value in self.headers.items()}, body))
-            say = receiver.answers.popleft() if receiver.answers else receiver.always
+            say = receiver.judge(body) or (receiver.answers.popleft() if receiver.answers else receiver.always)
             if say.status is None:
                 self.close_connection = True
                 return

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast.base import Secret
+from holdfast.base import Secret, monotonic_s
 from holdfast.catalog import Failure, Remote
 from holdfast.guard import stamp_of
+from holdfast.policy import within
 from holdfast.testing import instant
 from holdfast_systems.credentials.client import Sender
 
@@ -53,6 +57,57 @@ def test_it_respects_retry_after_on_429(
     with instant() as time:
         assert sender.send(created()) == {"processed": 1}
     assert time.waits_s == [waited_s]
+
+
+def test_a_429_spends_no_attempt(receiver: Receiver, sender: Sender) -> None:
+    receiver.answers += [Say(429, b"{}", {"Retry-After": "1"})] * 9 + [Say(500)] + [Say(429, b"{}")]
+    with instant() as time:
+        assert sender.send(created()) == {"processed": 1}
+    assert len(receiver.got) == 12
+    assert time.passed_s >= 9 * 1 + 1 + 60
+
+
+def test_an_event_that_meets_nothing_but_429_is_given_up_when_its_time_is_over(receiver: Receiver) -> None:
+    receiver.always = Say(429, b"{}", {"Retry-After": "10"})
+    with (
+        Sender(receiver.url, secret=SECRET, rate_limited_max_s=100.0) as sender,
+        instant() as time,
+        pytest.raises(Failure) as caught,
+    ):
+        sender.send(created())
+    assert (caught.value.code, caught.value.remote and caught.value.remote.status) == ("UPSTREAM_BUSY", 429)
+    assert 80 <= time.passed_s <= 100
+    assert stamp_of(caught.value).attempts == 1
+
+
+def test_a_deadline_counts_more_than_the_time_that_the_engine_asks_for(receiver: Receiver, sender: Sender) -> None:
+    receiver.always = Say(429, b"{}", {"Retry-After": "10"})
+    with instant() as time, within(15.0), pytest.raises(Failure) as caught:
+        sender.send(created())
+    assert caught.value.code == "UPSTREAM_BUSY"
+    assert time.passed_s <= 15
+
+
+def test_many_at_once_keep_to_the_limit_of_the_engine_and_all_arrive_once(receiver: Receiver) -> None:
+    limit, window_s, count = 20, 0.5, 60
+    taken: Counter[int] = Counter()
+    arrived: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
+    lock = threading.Lock()
+
+    def judge(body: bytes) -> Say | None:
+        event_id = json.loads(body)["event_id"]
+        with lock:
+            window = int(monotonic_s() // window_s)
+            taken[window] += 1
+            (arrived if taken[window] <= limit else refused)[event_id] += 1
+            return None if taken[window] <= limit else Say(429, b"{}", {"Retry-After": "1"})
+
+    receiver.judge = judge
+    with Sender(receiver.url, secret=SECRET) as sender, ThreadPoolExecutor(30) as pool:
+        answers = list(pool.map(lambda number: sender.send(created(event_id=f"evt_{number}")), range(count)))
+    assert answers == [{"processed": 1}] * count
+    assert arrived == dict.fromkeys((f"evt_{number}" for number in range(count)), 1)
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
