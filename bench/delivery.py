@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench.delivery_ordered import ordered_rows
 from bench.delivery_publish import publish_rows
 from bench.delivery_receive import receive_rows
 from bench.delivery_send import send_rows
@@ -23,4 +24,9 @@ def run(quick: bool) -> list[Row]:
     """All figures of the suite."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     with bench_server(RESULTS) as bench:
-        return [*send_rows(bench.server, quick), *publish_rows(bench.server, quick), *receive_rows(bench.server, quick)]
+        return [
+            *send_rows(bench.server, quick),
+            *ordered_rows(bench.server, quick),
+            *publish_rows(bench.server, quick),
+            *receive_rows(bench.server, quick),
+        ]

@@ -84,8 +84,8 @@ def bare(port: str, events: str, loop: str) -> None:
     _run(post(), loop)
 
 
-def fill(address: str, port: str, events: str) -> None:
-    """An endpoint, and so many events for it."""
+def fill(address: str, port: str, events: str, keys: str = "0") -> None:
+    """An endpoint, and so many events for it; in order, where there are keys."""
     from holdfast.base import Secret
     from holdfast.delivery import Deliveries, NewEvent
     from holdfast.store import Store
@@ -95,9 +95,13 @@ def fill(address: str, port: str, events: str) -> None:
     store.migrate()
     jobs = Jobs(store)
     deliveries = Deliveries(store, jobs)
-    deliveries.endpoints.add(_url(port), secret=Secret(SECRET), in_flight_max=CONNECTIONS)
+    lines = int(keys)
+    deliveries.endpoints.add(_url(port), secret=Secret(SECRET), in_flight_max=CONNECTIONS, ordered=lines > 0)
     for first in range(0, int(events), BATCH):
-        deliveries.publish_many([NewEvent(EVENT_TYPE, PAYLOAD) for _ in range(min(BATCH, int(events) - first))])
+        numbers = range(first, min(first + BATCH, int(events)))
+        deliveries.publish_many(
+            [NewEvent(EVENT_TYPE, PAYLOAD, key=f"key-{number % lines}" if lines else None) for number in numbers]
+        )
     jobs.close()
     store.close()
     _tell("filled")

@@ -6,7 +6,9 @@ import json
 import threading
 from typing import Any
 
-from holdfast.delivery import Deliveries, NewEvent
+import pytest
+
+from holdfast.delivery import Deliveries, NewEvent, UndeliveredFilter
 from holdfast.delivery.endpoint import SCHEDULE_S
 from holdfast.store import Store
 from holdfast.testing import VirtualTime
@@ -108,6 +110,49 @@ def test_waiting_in_line_spends_no_attempts(
     worker.run(700)
     (delivery,) = deliveries.history(second.id).deliveries
     assert (delivery.state, delivery.attempts, told(receiver)) == ("complete", 1, [0, 0, 1])
+
+
+def test_events_that_are_replayed_come_after_all_that_wait_in_their_old_order(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback
+) -> None:
+    deliveries.endpoints.add(receiver.url, ordered=True)
+    receiver.answers["/"].extend([Say(400), Say(400)])
+    for number in range(2):
+        deliveries.publish("order.changed", number, key="k")
+    worker.run()
+    receiver.answers["/"].append(Say(500))
+    for number in (2, 3):
+        deliveries.publish("order.changed", number, key="k")
+    worker.turn()
+    assert deliveries.undelivered.replay_all(UndeliveredFilter()).done == 2
+    worker.run()
+    assert told(receiver) == [0, 1, 2, 2, 3, 0, 1]
+    assert deliveries.undelivered.count() == 0
+
+
+@pytest.mark.parametrize("how", ["disabled", "removed"])
+def test_with_its_endpoint_a_whole_line_is_given_up_in_order_and_nothing_is_left_behind(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback, time: VirtualTime, how: str
+) -> None:
+    endpoint = deliveries.endpoints.add(receiver.url, ordered=True)
+    receiver.answers["/"].append(Say(500))
+    made = [deliveries.publish("order.changed", number, key="k") for number in range(3)]
+    worker.turn()
+    if how == "disabled":
+        deliveries.endpoints.disable(endpoint.id, reason="moving")
+    else:
+        deliveries.endpoints.remove(endpoint.id)
+    worker.run()
+    dead = deliveries.undelivered.list().events
+    assert [event.event_id for event in dead] == [event.id for event in reversed(made)], "the last one first"
+    assert told(receiver) == [0]
+    if how == "disabled":
+        deliveries.endpoints.enable(endpoint.id)
+        deliveries.publish("order.changed", 3, key="k")
+        worker.run()
+        deliveries.undelivered.replay_all(UndeliveredFilter())
+        worker.run()
+        assert told(receiver) == [0, 3, 0, 1, 2]
 
 
 def test_events_of_several_keys_in_one_call_keep_the_order_of_each_key(

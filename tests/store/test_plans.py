@@ -17,7 +17,7 @@ import pytest
 from holdfast.catalog.core import CONSTRAINT_VIOLATED, NETWORK_TIMEOUT
 from holdfast.store import Engine, Store, Tx
 from holdfast.store.database import Cursor, Execute
-from holdfast.worker import Jobs, NewJob, joined, ledger
+from holdfast.worker import Jobs, NewJob, joined, ledger, sequences
 from holdfast.worker.settlement import failed
 
 LOOK_UPS = {
@@ -40,7 +40,13 @@ LOOK_UPS = {
     "worker.leave": {"holdfast_job_held", "holdfast_worker_pkey"},
     "worker.gone": {"holdfast_job_held", "holdfast_worker_pkey"},
     "worker.renew": {"holdfast_worker_pkey", "holdfast_worker_lease"},
-    "worker.look": {"holdfast_job_held", "holdfast_job_waiting", "holdfast_job_unseen", "holdfast_worker_lease"},
+    "worker.look": {
+        "holdfast_job_held",
+        "holdfast_job_waiting",
+        "holdfast_job_unseen",
+        "holdfast_job_blocked",
+        "holdfast_worker_lease",
+    },
     "delivery.endpoint": {"holdfast_webhook_endpoint_pkey"},
     "delivery.secrets": {"holdfast_webhook_secret_of"},
     "delivery.breaker": {"holdfast_breaker_pkey"},
@@ -52,11 +58,19 @@ LOOK_UPS = {
         "holdfast_webhook_event_pkey",
         "holdfast_journal_subject",
     },
-    "delivery.before": {"holdfast_webhook_delivery_position", "holdfast_job_pkey"},
-    "delivery.call_next": {"holdfast_webhook_delivery_position", "holdfast_job_pkey"},
     "delivery.prune_deliveries": {"holdfast_webhook_delivery_pkey"},
     "delivery.prune_events": {"holdfast_webhook_event_pkey"},
-    "delivery.prune_sequence": {"holdfast_webhook_sequence_pkey", "holdfast_webhook_delivery_position"},
+    "sequence.join": {"holdfast_job_pkey"},
+    "sequence.next": {"holdfast_job_pkey", "holdfast_job_blocked"},
+    "sequence.lock": {"holdfast_job_sequence_pkey"},
+    "sequence.start": {
+        "holdfast_job_pkey",
+        "holdfast_job_blocked",
+        "holdfast_job_head",
+        "holdfast_job_sequence_pkey",
+    },
+    "sequence.stalled": {"holdfast_job_blocked", "holdfast_job_head", "holdfast_job_sequence_pkey"},
+    "sequence.waiting": {"holdfast_job_blocked"},
     "idempotency.known_keys": {"holdfast_idempotency_pkey"},
     "idempotency.finish_keys": {"holdfast_idempotency_pkey"},
 }
@@ -72,7 +86,8 @@ LOOK_UPS_SQLITE = {
 """Those that PostgreSQL does not need."""
 
 OURS = re.compile(
-    r"(SCAN|SEARCH) (job|journal|worker|settled|claimed|queue|webhook_\w+|breaker|holdfast_(?!job_event)\w+)\b"
+    r"(SCAN|SEARCH) (job|journal|worker|settled|claimed|queue|behind|head|known|webhook_\w+|breaker"
+    r"|holdfast_(?!job_event)\w+)\b"
 )
 """A step of a plan of SQLite that reads one of our tables, by its name or its alias."""
 LARGE = {
@@ -88,7 +103,7 @@ SMALL = {
     "holdfast_breaker",
     "holdfast_webhook_endpoint",
     "holdfast_webhook_secret",
-    "holdfast_webhook_sequence",
+    "holdfast_job_sequence",
 }
 WORKER = "w-1"
 BATCH = 300
@@ -125,11 +140,13 @@ LOAD = [
     SERIES.format(count=20_000)
     + "INSERT INTO holdfast_webhook_event (id, type, order_key, body, published_by, created_us)"
     " SELECT 'evt-' || i, 'order.paid', 'k', '{}', 'p', i FROM n",
-    SERIES.format(count=20_000)
-    + "INSERT INTO holdfast_webhook_delivery (event_id, endpoint_id, job_id, order_key, position)"
-    " SELECT 'evt-' || i, 'ep-' || (i - i / 100 * 100), 'done-' || i, 'k', i FROM n",
-    SERIES.format(count=5_000) + "INSERT INTO holdfast_webhook_sequence (endpoint_id, order_key, position)"
-    " SELECT 'ep-' || i, 'k', i FROM n",
+    SERIES.format(count=20_000) + "INSERT INTO holdfast_webhook_delivery (event_id, endpoint_id, job_id)"
+    " SELECT 'evt-' || i, 'ep-' || (i - i / 100 * 100), 'done-' || i FROM n",
+    SERIES.format(count=5_000)
+    + f"INSERT INTO holdfast_job ({COLUMNS}, sequence, sequence_position) SELECT 'blocked-' || i, 'third', 'k',"
+    " 'queued', 'blocked', i, '{}', i, 's-' || (i - i / 10 * 10), i FROM n",
+    SERIES.format(count=5_000)
+    + "INSERT INTO holdfast_job_sequence (name, position, used_us) SELECT 's-' || (i - 1), 5000, i FROM n",
     SERIES.format(count=20_000)
     + "INSERT INTO holdfast_idempotency (tenant, operation, key, request_hash, state, token,"
     " lease_until_us, first_seen_us, last_seen_us, expires_us)"
@@ -263,8 +280,20 @@ def moves(store: Store) -> Callable[[Tx], None]:
         tx.row("job.outcome", id=own.id, tenant=None)
         tx.records("job.history", id=own.id, after=0, count=9)
         deliver(tx)
+        in_sequence(tx)
 
     return made
+
+
+def in_sequence(tx: Tx) -> None:
+    """Everything that is done with sequences."""
+    assert sequences.sweep(tx, "") == (True, "")
+    heads = ledger.claim(tx, queue="third", worker=WORKER, count=BATCH)
+    assert len(heads) == 10
+    assert ledger.settle(tx, WORKER, [(job, None, 5) for job in heads]) == ([], [])
+    assert len(ledger.claim(tx, queue="third", worker=WORKER, count=BATCH)) == 10
+    tx.many("sequence.join", [("ready-1999", "s-11", 5_001)])
+    assert sequences.start(tx, ["s-11"])
 
 
 def deliver(tx: Tx) -> None:
@@ -274,9 +303,6 @@ def deliver(tx: Tx) -> None:
     tx.rows("delivery.breaker", name="webhook:ep-7")
     tx.rows("delivery.body", tenant="", event_id="evt-7")
     tx.rows("delivery.deliveries", tenant="", event_id="evt-7", most=10)
-    line = {"endpoint_id": "ep-7", "order_key": "k"}
-    tx.rows("delivery.before", **line, position=107)
-    tx.run("delivery.call_next", **line, position=7)
     events = [f"evt-{number}" for number in range(1, BATCH)]
     assert len(tx.rows("delivery.published", tenant="", ids=events)) == len(events)
     assert len(tx.rows("delivery.undelivered", ids=[f"done-{number}" for number in range(1, 51)])) == 50
@@ -285,8 +311,7 @@ def deliver(tx: Tx) -> None:
     if tx.engine is Engine.POSTGRESQL:
         held = {event: (number, 200, "[]", "", None) for number, event in enumerate(events, 1)}
         assert tx.run("idempotency.finish_keys", **keys, held=json.dumps(held), expires_us=1) == len(events)
-    assert len(tx.rows("delivery.prune_deliveries", tenant="", ids=events)) == len(events)
-    tx.run("delivery.prune_sequence", **line, position=7)
+    assert tx.run("delivery.prune_deliveries", tenant="", ids=events) == len(events)
     tx.run("delivery.prune_events", tenant="", ids=events)
 
 

@@ -85,7 +85,8 @@ class Endpoint:
     rate_limit: RateLimit | None = None
     """All processes together; what exceeds it waits and spends no attempt."""
     ordered: bool = False
-    """Events published under the same key are sent one after the other, each when the one before has ended."""
+    """Events published under the same key are sent one after the other, each when the one before was delivered or
+    given up."""
     disabled_us: int | None = None
     disabled_reason: str | None = None
     created_us: int = 0

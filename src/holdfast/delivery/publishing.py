@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -19,7 +20,7 @@ from holdfast.delivery.endpoints import ENDPOINTS_MAX
 from holdfast.delivery.envelope import wrapped
 from holdfast.delivery.faults import EVENT_ID_TAKEN, EVENT_TOO_LARGE
 from holdfast.store import Row, Tx
-from holdfast.worker import Enqueued, Jobs, NewJob
+from holdfast.worker import Enqueued, Jobs, NewJob, sequences
 
 NAME = "webhook"
 EVENT_BYTES_MAX = 1_048_576
@@ -177,13 +178,12 @@ def _enqueue(
     pairs = [(row, to) for row in rows for to in receivers[row[1]] if wants(to.event_types, row[2])]
     if not pairs:
         return {}
-    positions = _positions(tx, pairs)
-    asked = [(_job(by, row, to, place), where[key_of(row)]) for (row, to), place in zip(pairs, positions, strict=True)]
+    asked = [(_job(by, row, to), where[key_of(row)]) for row, to in pairs]
     made = _enqueued(tx, jobs, asked)
     plan = []
     told: dict[EventKey, list[str]] = {}
-    for (row, to), place, job in zip(pairs, positions, made, strict=True):
-        plan.append((row[1], row[0], to.id, job.id, row[3] if place is not None else None, place))
+    for (row, to), job in zip(pairs, made, strict=True):
+        plan.append((row[1], row[0], to.id, job.id))
         told.setdefault(key_of(row), []).append(to.id)
     tx.many("delivery.plan", plan)
     return told
@@ -192,6 +192,10 @@ def _enqueue(
 def _enqueued(tx: Tx, jobs: Jobs, asked: Sequence[tuple[NewJob, Context]]) -> list[Enqueued]:
     """The jobs, each as part of the trace in which its event was published; as few statements as that allows."""
     most = limits().enqueue_batch_max
+    ordered = Counter(job.sequence for job, _ in asked if job.sequence is not None)
+    if len(ordered) > 1:
+        # All of them before the first statement that needs one: two who publish at once never wait crosswise.
+        sequences.reserve(tx, Counter(dict.fromkeys(ordered, 0)))
     made: dict[int, Enqueued] = {}
     for _, group in groupby(enumerate(asked), key=lambda one: one[1][1].traceparent):
         members = list(group)
@@ -213,28 +217,15 @@ def _receivers(tx: Tx, tenant: str) -> list[_Receiver]:
     ]
 
 
-def _positions(tx: Tx, pairs: Sequence[tuple[Row, _Receiver]]) -> list[int | None]:
-    """The events' places in the lines of their keys; None where there is no line."""
-    places: list[int | None] = [None] * len(pairs)
-    lined = [(to.id, row[3], number) for number, (row, to) in enumerate(pairs) if to.ordered and row[3] is not None]
-    # Everybody lines up in the same order, so that two who publish at once never wait for each other crosswise.
-    for endpoint_id, order_key, number in sorted(lined):
-        found = tx.row("delivery.line_up", endpoint_id=endpoint_id, order_key=order_key)
-        assert found is not None
-        places[number] = int(found[0])
-    return places
-
-
-def _job(by: Channel, row: Row, to: _Receiver, position: int | None) -> NewJob:
+def _job(by: Channel, row: Row, to: _Receiver) -> NewJob:
     event_id, tenant, event_type, key, body, occurred_us = row
     payload: dict[str, Any] = {"event": event_id, "type": event_type, "endpoint": to.id}
     if occurred_us is not None:
         payload["occurred_us"] = occurred_us
     if len(body) <= INLINE_BYTES_MAX:
         payload["body"] = body
-    if position is not None:
-        payload |= {"key": key, "position": position}
-    return NewJob(kind=by.kind, payload=payload, queue=by.queue, attempts=to.attempts, tenant=tenant)
+    sequence = f"webhook:{to.id}:{key}" if to.ordered and key is not None else None
+    return NewJob(kind=by.kind, payload=payload, queue=by.queue, attempts=to.attempts, tenant=tenant, sequence=sequence)
 
 
 def _checked(event: NewEvent) -> Row:

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.base import bus
 from holdfast.catalog.durable import JOB_CANCELLED, JOB_NOT_FOUND
 from holdfast.store import Tx
-from holdfast.worker import ledger, telling
+from holdfast.worker import ledger, sequences, telling
 from holdfast.worker.fingerprint import fingerprint
 from holdfast.worker.joined import FIRST_SEEN, Seen
 
@@ -41,6 +41,8 @@ def cancel_job(tx: Tx, job_id: str, *, tenant: str | None = None, reason: str | 
         if tx.row("job.outcome", id=job_id, tenant=tenant) is None:
             raise JOB_NOT_FOUND(job_id=job_id)
         return None
+    if verb == CANCELLED and stopped[5] is not None and stopped[4] != sequences.LANE_BLOCKED:
+        sequences.next_of(tx, stopped[5], stopped[6])
     ledger.journal(tx, "", [ledger.event(job_id, verb, stopped[1], stopped[2], stopped[3], failure.code, reason)])
     if verb == CANCELLED and bus.listeners:
         # Of one that runs, the worker tells when it has stopped.

@@ -11,7 +11,7 @@ from holdfast.catalog import Failure
 from holdfast.catalog.core import DUPLICATE_RECORD
 from holdfast.catalog.durable import JOB_NOT_DEAD, JOB_NOT_FOUND, JOB_TWIN_EXISTS
 from holdfast.store import Tx
-from holdfast.worker import ledger
+from holdfast.worker import ledger, sequences
 
 T = TypeVar("T")
 
@@ -98,6 +98,7 @@ def revive_free(tx: Tx, letters: Sequence[Letter], reason: str | None) -> int:
 def revive(tx: Tx, letters: Sequence[Letter], reason: str | None) -> int:
     """Put them back into their queues; how many."""
     moved = {row[0] for row in tx.rows("dead.revive", ids=[letter.id for letter in letters])}
+    sequences.rejoin(tx, sorted(moved))
     return _note(tx, "revived", [letter for letter in letters if letter.id in moved], reason)
 
 

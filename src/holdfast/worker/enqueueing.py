@@ -8,9 +8,10 @@ from holdfast.base import encode, new_ids
 from holdfast.catalog import current_context
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.store import Engine, Tx
+from holdfast.worker import sequences
 from holdfast.worker.job import Enqueued, NewJob
 from holdfast.worker.joined import token_of
-from holdfast.worker.prepared import COLUMNS, Names, Prepared, as_row, check_names
+from holdfast.worker.prepared import COLUMNS, Names, Prepared, as_row, check_name, check_names
 from holdfast.worker.streaming import Lines
 
 TWIN_TRIES = 5
@@ -39,6 +40,10 @@ class Batch:
         self._rows: list[Prepared] = []
         self._made: list[Enqueued] = []
         self._keyed = any(job.dedupe_key is not None for job in jobs)
+        self.sequences = {job.sequence for job in jobs if job.sequence is not None}
+        """Those that they belong to."""
+        for name in self.sequences:
+            check_name("sequence", name, most=sequences.NAME_CHARS_MAX)
 
     def enqueue(self, tx: Tx) -> list[Enqueued]:
         """Insert them; where a twin keeps one out, the twin is the answer.
@@ -46,6 +51,15 @@ class Batch:
         Raises:
             Failure: as `as_row`; the transaction must not be committed then.
         """
+        made = self._insert(tx)
+        if self.sequences:
+            pairs = zip(made, self._jobs, strict=True)
+            members = [(one.id, job.sequence) for one, job in pairs if one.created and job.sequence is not None]
+            if members:
+                sequences.join(tx, members)
+        return made
+
+    def _insert(self, tx: Tx) -> list[Enqueued]:
         if self._keyed or len(self._jobs) < STREAM_MIN or not tx.streams:
             return enqueue(tx, self._prepared())
         began = tx.row("job.stream_begin", id=self._known(STREAM_FIRST)[0])

@@ -19,7 +19,7 @@ from functools import partial
 from holdfast.base import bus, monotonic_s, new_id
 from holdfast.catalog import Failure
 from holdfast.store import Store, Tx
-from holdfast.worker import joined, ledger, telling
+from holdfast.worker import joined, ledger, sequences, telling
 from holdfast.worker.handlers import Handlers
 
 SWEEP_SHARE = 0.1
@@ -63,6 +63,8 @@ class Heart:
         self._patient_until_s = float("-inf")
         """Until then nobody is declared dead."""
         self._looked_gone_s = float("-inf")
+        self._looked_blocked_s = float("-inf")
+        self._sequences_after = ""
         self._stopping = threading.Event()
         self._nudge = threading.Event()
         self._threads = [
@@ -163,7 +165,7 @@ class Heart:
 
     def _sweep_once(self) -> float:
         """Look, and sweep where there is something to sweep: an idle worker costs one small question."""
-        ((expired, due_us, cancels, unseen),) = self._store.look(
+        ((expired, due_us, cancels, unseen, blocked),) = self._store.look(
             "worker.look", owner=self.worker, left_us=joined.LEFT_US
         )
         self._answered()
@@ -172,12 +174,21 @@ class Heart:
         unsure = now_s - self._looked_gone_s >= self._lease_s
         # A mark that tells nobody anything is left to a worker that somebody listens to.
         unseen = unseen and bool(bus.listeners)
+        if blocked and now_s - self._looked_blocked_s >= REST_S:
+            self._start_sequences()
+            self._looked_blocked_s = now_s
         if expired or cancels or unsure or unseen or (due_us is not None and due_us <= 0):
             with telling.first() if unseen else nullcontext():
                 rest_s = self._store.atomic(lambda tx: self._round(tx, unsure=unsure, unseen=unseen))
             self._looked_gone_s = now_s if unsure else self._looked_gone_s
             return rest_s
         return REST_S if due_us is None else due_us / 1_000_000
+
+    def _start_sequences(self) -> None:
+        """Start sequences that stand still: whoever should have unblocked their first job has missed it."""
+        started, self._sequences_after = self._store.atomic(lambda tx: sequences.sweep(tx, self._sequences_after))
+        if started:
+            self._wake()
 
     def _round(self, tx: Tx, *, unsure: bool, unseen: bool) -> float:
         """Sweep expired workers, let due jobs through, look for cancels; the seconds until the next one is due."""

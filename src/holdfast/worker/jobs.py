@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from holdfast.base import Json, bus, limits, world
 from holdfast.base.combiner import Combiner
-from holdfast.catalog import current_context
+from holdfast.catalog import Failure, current_context
 from holdfast.catalog.core import BAD_REQUEST
 from holdfast.catalog.durable import JOB_NOT_FOUND
 from holdfast.lifecycle import JobState
 from holdfast.store import AsyncTx, Store, Tx
 from holdfast.store.transaction import refuse_connection
-from holdfast.worker import telling
+from holdfast.worker import sequences, telling
 from holdfast.worker.cancelling import cancel_job
 from holdfast.worker.enqueueing import Batch, insert
 from holdfast.worker.job import DEFAULT_QUEUE, Enqueued, JobFilter, NewJob, Options
@@ -59,6 +60,7 @@ class Jobs:
         attempts: int | None = None,
         timeout_s: float | None = None,
         tenant: str | None = None,
+        sequence: str | None = None,
         tx: Tx | None = None,
     ) -> Enqueued:
         """Ask for work to be done; it is on disk when this returns, or with the caller's transaction.
@@ -73,6 +75,7 @@ class Jobs:
             attempts: all attempts, instead of the handler's own rule.
             timeout_s: how long one attempt may take, instead of the handler's own limit.
             tenant: whose it is; of jobs of one tenant it can only be that one.
+            sequence: jobs of one sequence run one after the other; a dead letter does not stop those behind it.
             tx: what `store.join(connection)` returns, or `store.atomic` hands over: the job commits with it.
 
         Raises:
@@ -91,8 +94,9 @@ class Jobs:
             attempts=attempts,
             timeout_s=timeout_s,
             tenant=self._owner(tenant),
+            sequence=sequence,
         )
-        if tx is not None or dedupe_key is not None:
+        if tx is not None or dedupe_key is not None or sequence is not None:
             return self.enqueue_many([new], tx=tx)[0]
         row = prepared(new)
         self._register(queue)
@@ -117,7 +121,7 @@ class Jobs:
             if not isinstance(tx, AsyncTx):
                 raise TypeError("tx: give store.join_async(connection), for a connection that is awaited")
             return await tx.run(lambda here: self.enqueue(kind, payload, tx=here, **options))
-        if options.get("dedupe_key") is not None:
+        if options.get("dedupe_key") is not None or options.get("sequence") is not None:
             import asyncio
 
             return await asyncio.to_thread(self.enqueue, kind, payload, **options)
@@ -157,11 +161,14 @@ class Jobs:
                 raise
             trace = current_context().traceparent or None
             tx.after_commit.append(lambda: self._tell_made(jobs, made, queues, trace))
+            if batch.sequences:
+                tx.after_commit.append(lambda: self._recheck(batch.sequences))
             return made
         for queue in queues:
             self._register(queue)
         made = self.store.atomic(batch.enqueue, repeatable=True)
         self._tell_made(jobs, made, queues, current_context().traceparent or None)
+        self._recheck(batch.sequences)
         return made
 
     def show(self, job_id: str) -> dict[str, Any]:
@@ -302,6 +309,11 @@ class Jobs:
         if bus.listeners:
             new = [(one.id, job) for one, job in zip(made, jobs, strict=True) if one.created]
             telling.enqueued(new, trace)
+
+    def _recheck(self, names: set[str]) -> None:
+        """Look whether the job before the new ones has ended meanwhile; where this fails, a worker's sweep looks."""
+        with suppress(Failure):
+            sequences.recheck(self.store, names)
 
     def _owner(self, tenant: str | None) -> str:
         """Whose a job is that is said to be this tenant's.

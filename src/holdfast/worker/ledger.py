@@ -16,7 +16,7 @@ from holdfast.catalog.core import BAD_REQUEST
 from holdfast.catalog.durable import JOB_PAYLOAD_TOO_LARGE, WORKER_LOST
 from holdfast.policy import Retry
 from holdfast.store import Engine, Row, Tx
-from holdfast.worker import joined
+from holdfast.worker import joined, sequences
 from holdfast.worker.job import Held, Job, JobLost
 from holdfast.worker.settlement import Settlement, failed, released
 
@@ -33,6 +33,8 @@ PAST = {
     "fail": "failed",
     "cancel": "cancelled",
 }
+ENDING = frozenset({"fail", "cancel"})
+"""The moves after which there is no further attempt."""
 LATE = "settled_late"
 """A settlement that came after the lease was lost: it is written down and changes nothing."""
 
@@ -52,7 +54,7 @@ def claim(tx: Tx, *, queue: str, worker: str, count: int, lane: str = LANE_READY
         return []
     now_s = monotonic_s()
     if tx.engine is Engine.SQLITE:
-        tx.run("job.hold", owner=worker, claimed_us=rows[0][9], found=encode([row[16] for row in rows]))
+        tx.run("job.hold", owner=worker, claimed_us=rows[0][9], found=encode([row[18] for row in rows]))
     else:
         # The order of RETURNING means nothing: put them back in the order of the queue.
         rows.sort(key=_queue_order)
@@ -75,6 +77,8 @@ def claim(tx: Tx, *, queue: str, worker: str, count: int, lane: str = LANE_READY
             waited_us=row[9] - row[15],
             claimed_s=now_s,
             cancelled=row[14] is not None,
+            sequence=row[16],
+            sequence_position=row[17],
         )
         for row in rows
     ]
@@ -84,6 +88,8 @@ def settle(tx: Tx, worker: str, finished: Sequence[Finished], settlements: Seque
     """Write down how attempts ended, each once for its token; what was lost is returned."""
     done = _finish(tx, worker, finished)
     moved = {one.job.held_as for one in settlements if _move(tx, one)}
+    sequences.advance(tx, (one[0] for one in finished if one[0].held_as in done))
+    sequences.advance(tx, (one.job for one in settlements if one.verb in ENDING and one.job.held_as in moved))
     events = [_late_event(one) for one in finished if one[0].held_as not in done]
     events += [_event(one, PAST[one.verb] if one.job.held_as in moved else LATE) for one in settlements]
     journal(tx, worker, events)
@@ -113,6 +119,7 @@ def finish_within(tx: Tx, job: Job, result: str | None, took_us: int) -> None:
     """
     if not _finish(tx, job.worker, [(job, result, took_us)]):
         raise JobLost(f"job {job.id} is no longer held by worker {job.worker}")
+    sequences.advance(tx, [job])
 
 
 def reclaim(tx: Tx, dead_worker: str, by_worker: str, rule_of: Callable[[str], Retry | None]) -> list[Settlement]:
@@ -127,6 +134,7 @@ def reclaim(tx: Tx, dead_worker: str, by_worker: str, rule_of: Callable[[str], R
         settlement = _reclaimed(row, dead_worker, rule_of)
         if _move(tx, settlement):
             settlements.append(settlement)
+    sequences.advance(tx, (one.job for one in settlements if one.verb in ENDING))
     journal(tx, by_worker, [_event(one, PAST[one.verb], claimed_by=dead_worker) for one in settlements])
     tx.run("worker.leave", id=dead_worker)
     return settlements
@@ -245,7 +253,7 @@ def _event(one: Settlement, verb: str, *, claimed_by: str | None = None) -> Even
 
 def _move(tx: Tx, one: Settlement) -> bool:
     """Whether the job was still held under its token."""
-    if one.verb in {"fail", "cancel"}:
+    if one.verb in ENDING:
         moved = tx.rows(
             "job.fail",
             id=one.job.id,
@@ -290,6 +298,8 @@ def _of_held(row: tuple[Any, ...], worker: str) -> Job:
         tenant=row[9],
         trace=None,
         worker=worker,
+        sequence=row[11],
+        sequence_position=row[12],
     )
 
 
@@ -304,7 +314,7 @@ def _reclaimed(row: tuple[Any, ...], dead_worker: str, rule_of: Callable[[str], 
     if rule is None and job.attempts_max is None:
         # Who has never heard of the kind cannot say how many attempts are enough: its own workers will.
         return Settlement(job=job, verb="reclaim", code=lost.code, delay_us=0, reason=f"worker {dead_worker} was lost")
-    job.waited_us = row[11]
+    job.waited_us = row[13]
     job.attempt = job.attempt_count - 1
     settlement = failed(job, lost, rule, None, blamed=False)
     return settlement if settlement.verb == "fail" else replace(settlement, verb="reclaim")

@@ -10,14 +10,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TypeVar
 
 from holdfast.base import bus, monotonic_s
 from holdfast.catalog import Failure
 from holdfast.store import Engine, Store, Tx
-from holdfast.worker import joined, ledger, log_lines, telling
+from holdfast.worker import joined, ledger, log_lines, sequences, telling
 from holdfast.worker.attempt import Outcome
 from holdfast.worker.bell import Bell
 from holdfast.worker.breakers import Admission, SharedBreaker, shared_breaker, tell_breaker
@@ -84,6 +84,8 @@ class Pump:
         """An attempt ended; called from the crews' threads."""
         stock = self._stocks[job.queue]
         stock.ended += 1
+        if outcome is None and job.sequence is not None:
+            stock.promising = True  # the handler's own transaction has unblocked the next one
         # What was claimed under an earlier identity is no longer ours to settle.
         if job.worker == self.worker and (outcome is not None or stock.breaker is not None):
             if outcome is None:
@@ -220,6 +222,7 @@ class Pump:
 
         # What is one statement needs no transaction around it: two round trips less for a lone job.
         brief = not (self._breakers or stray or settlements) and len(wants) + bool(finished) == 1
+        brief = brief and not any(one[0].sequence is not None for one in finished)
         return self._store.each(phase) if self.apart and brief else self._store.atomic(phase)
 
     def _settle(
@@ -301,6 +304,7 @@ class Pump:
         for claim in claimed:
             self._stocks[claim.queue].take(claim, now_s)
         self._look_ahead(settlements)
+        self._follow([*(one[0] for one in finished), *(one.job for one in settlements if one.verb in ledger.ENDING)])
 
     def _free(self) -> None:
         """What was settled may have freed a place in a queue that was full."""
@@ -321,6 +325,17 @@ class Pump:
             self.due_soon()
         if settlements and self._to_claim.waited_for:
             self._to_claim.ring()
+
+    def _follow(self, ended: list[Job]) -> None:
+        """What comes after the heads of sequences was unblocked with their end: it may be claimed."""
+        heads = [job for job in ended if job.sequence is not None]
+        if not heads:
+            return
+        # In whatever queue the next one is: those that are served here are few.
+        self.wake()
+        with suppress(Failure):  # every worker's sweep looks as well
+            if sequences.recheck(self._store, [job.sequence for job in heads if job.sequence is not None]):
+                self.wake()
 
 
 def _drained(gathered: deque[T]) -> list[T]:

@@ -13,6 +13,7 @@ from holdfast.store import Engine, Store, Tx
 from holdfast.worker.breakers import allow_one
 from holdfast.worker.ledger import LANE_WAITING
 from holdfast.worker.prepared import check_name
+from holdfast.worker.sequences import LANE_BLOCKED
 from holdfast.worker.wake import CHANNEL
 
 DEPTH_MAX = 10_000
@@ -169,7 +170,7 @@ def _status(tx: Tx, depth_max: int) -> list[QueueStatus]:
     oldest: dict[str, int | None] = {}
     for queue, lane, due_us in tx.rows("queue.heads", most=HEADS_MAX):
         before = oldest.setdefault(queue, None)
-        if lane != LANE_WAITING:
+        if lane not in {LANE_WAITING, LANE_BLOCKED}:
             oldest[queue] = due_us if before is None else min(before, due_us)
     processing: dict[str, int] = dict(tx.rows("queue.processing"))
     breakers = _breakers(tx)
@@ -193,9 +194,9 @@ def _status(tx: Tx, depth_max: int) -> list[QueueStatus]:
 def _one(tx: Tx, name: str, depth_max: int, **known: Any) -> QueueStatus:
     counted = tx.row("queue.depth", name=name, most=depth_max)
     assert counted is not None
-    ready, alone, waiting = counted
+    ready, alone, waiting, blocked = counted
     more = depth_max in counted
-    return QueueStatus(name=name, ready=ready + alone, waiting=waiting, more=more, **known)
+    return QueueStatus(name=name, ready=ready + alone, waiting=waiting + blocked, more=more, **known)
 
 
 def _breakers(tx: Tx) -> dict[str, BreakerStatus]:

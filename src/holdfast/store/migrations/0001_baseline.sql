@@ -6,7 +6,8 @@ CREATE TABLE holdfast_job (
   queue TEXT NOT NULL,
   kind TEXT NOT NULL,
   state TEXT NOT NULL DEFAULT 'queued',
-  -- Where a queued job stands: not yet due, ready to be claimed, or to be tried apart because a worker died with it.
+  -- Where a queued job stands: not yet due, ready to be claimed, to be tried apart because a worker died with it, or
+  -- blocked by the head of its sequence.
   lane TEXT NOT NULL DEFAULT 'ready',
   priority SMALLINT NOT NULL DEFAULT 0,
   due_us BIGINT NOT NULL,
@@ -28,6 +29,9 @@ CREATE TABLE holdfast_job (
   -- Grows with every claim. Below zero: enqueued in somebody else's transaction, and no worker has seen it yet.
   token BIGINT NOT NULL DEFAULT 0,
   cancel_us BIGINT,
+  -- Jobs of one sequence run one after the other, in the order of their positions.
+  sequence TEXT /* postgresql: COLLATE "C" */,
+  sequence_position BIGINT,
   trace TEXT,
   result TEXT,
   error_code TEXT,
@@ -57,13 +61,18 @@ CREATE TABLE holdfast_job (
                                   AND error_place IS NULL AND remote_status IS NULL AND remote_code IS NULL
                                   AND remote_message IS NULL))
     AND (failed_us IS NULL OR unique_key IS NULL)
-    AND pardon_count BETWEEN 0 AND attempt_count)
+    AND pardon_count BETWEEN 0 AND attempt_count
+    AND (sequence IS NULL) = (sequence_position IS NULL))
 ) /* postgresql: WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0) */;
 
 -- A claim reads these in order and stops: the number of finished rows does not matter.
 CREATE INDEX holdfast_job_ready ON holdfast_job (queue, lane, priority, due_us, id) WHERE state = 'queued';
 CREATE INDEX holdfast_job_waiting ON holdfast_job (due_us) WHERE state = 'queued' AND lane = 'waiting';
 CREATE INDEX holdfast_job_unseen ON holdfast_job (id) WHERE token < 0;
+-- The next job of a sequence is one look, however many are blocked; and of each sequence one job at most is not.
+CREATE INDEX holdfast_job_blocked ON holdfast_job (sequence, sequence_position) WHERE state = 'queued' AND lane = 'blocked';
+CREATE UNIQUE INDEX holdfast_job_head ON holdfast_job (sequence)
+  WHERE sequence IS NOT NULL AND state IN ('queued', 'processing') AND lane <> 'blocked';
 CREATE INDEX holdfast_job_held ON holdfast_job (lease_owner) WHERE lease_owner IS NOT NULL;
 CREATE UNIQUE INDEX holdfast_job_unique_key ON holdfast_job (tenant, queue, unique_key) WHERE unique_key IS NOT NULL;
 CREATE INDEX holdfast_job_dead ON holdfast_job (failed_us, id) WHERE state = 'failed';
@@ -120,6 +129,14 @@ SELECT entry, entry * 2 + 2, id, last_attempt_us, 'claimed', attempt_count, leas
   FROM (SELECT id, last_attempt_us, attempt_count, lease_owner,
                COALESCE((SELECT max(journal.id) FROM holdfast_journal AS journal WHERE journal.subject = job.id), 0) AS entry
           FROM holdfast_job AS job WHERE lease_owner IS NOT NULL) AS held;
+
+-- The last position of each sequence; its row lock puts those who add to a sequence one behind the other.
+CREATE TABLE holdfast_job_sequence (
+  name TEXT /* postgresql: COLLATE "C" */ PRIMARY KEY,
+  position BIGINT NOT NULL,
+  used_us BIGINT NOT NULL
+);
+CREATE INDEX holdfast_job_sequence_used ON holdfast_job_sequence (used_us);
 
 CREATE TABLE holdfast_worker (
   id TEXT NOT NULL PRIMARY KEY,
@@ -307,22 +324,9 @@ CREATE TABLE holdfast_webhook_delivery (
   event_id TEXT NOT NULL,
   endpoint_id TEXT NOT NULL,
   job_id TEXT /* postgresql: COLLATE "C" */ NOT NULL,
-  order_key TEXT,
-  position BIGINT,
-  PRIMARY KEY (tenant, event_id, endpoint_id),
-  CONSTRAINT holdfast_webhook_delivery_order CHECK ((order_key IS NULL) = (position IS NULL))
+  PRIMARY KEY (tenant, event_id, endpoint_id)
 );
 CREATE UNIQUE INDEX holdfast_webhook_delivery_job ON holdfast_webhook_delivery (job_id);
-CREATE UNIQUE INDEX holdfast_webhook_delivery_position ON holdfast_webhook_delivery (endpoint_id, order_key, position)
-  WHERE order_key IS NOT NULL;
-
--- The last position of each key; its row lock puts those who publish under one key in a line.
-CREATE TABLE holdfast_webhook_sequence (
-  endpoint_id TEXT NOT NULL,
-  order_key TEXT NOT NULL,
-  position BIGINT NOT NULL,
-  PRIMARY KEY (endpoint_id, order_key)
-);
 
 -- What is counted, for all processes together. Labels are canonical JSON text; a histogram is its buckets, each by
 -- itself, its sum and its count.

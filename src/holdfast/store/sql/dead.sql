@@ -94,10 +94,11 @@ SELECT dead.id, twin.id FROM holdfast_job AS dead
  WHERE dead.id {among: ids};
 
 -- name: revive
--- Back to the queue with a clean slate; the journal keeps what was. A key whose window is over is not taken again.
+-- Back to the queue with a clean slate; the journal keeps what was. A key whose window is over is not taken again. One
+-- that belongs to a sequence is blocked until it has rejoined that.
 -- (The state is written so that no partial index fits: this is a look-up by id.)
 UPDATE holdfast_job
-   SET state = 'queued', lane = 'ready', token = token + 1, due_us = {now_us}, attempt_count = 0, pardon_count = 0,
+   SET state = 'queued', lane = CASE WHEN sequence IS NULL THEN 'ready' ELSE 'blocked' END, token = token + 1, due_us = {now_us}, attempt_count = 0, pardon_count = 0,
        code_counts = NULL, manual_retry_count = manual_retry_count + 1, started_us = NULL, failed_us = NULL,
        unique_key = CASE WHEN unique_until_us <= {now_us} THEN NULL ELSE dedupe_key END,
        error_code = NULL, error_message = NULL, error_technical = NULL, fingerprint = NULL, error_place = NULL,

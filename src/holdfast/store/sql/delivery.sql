@@ -109,44 +109,14 @@ SELECT id, tenant, type, order_key, body, occurred_us, published_by FROM holdfas
 SELECT id, event_types, delays_s, ordered FROM holdfast_webhook_endpoint
  WHERE tenant = :tenant AND disabled_us IS NULL ORDER BY id LIMIT :most;
 
--- name: line_up
-INSERT INTO holdfast_webhook_sequence AS webhook_sequence (endpoint_id, order_key, position) VALUES (:endpoint_id, :order_key, 1)
-ON CONFLICT (endpoint_id, order_key) DO UPDATE SET position = webhook_sequence.position + 1
-RETURNING position;
-
 -- name: plan
-INSERT INTO holdfast_webhook_delivery (tenant, event_id, endpoint_id, job_id, order_key, position)
-SELECT given.tenant, given.event_id, given.endpoint_id, given.job_id, given.order_key, given.position
-  FROM {given: tenant text, event_id text, endpoint_id text, job_id text, order_key text, position bigint};
+INSERT INTO holdfast_webhook_delivery (tenant, event_id, endpoint_id, job_id)
+SELECT given.tenant, given.event_id, given.endpoint_id, given.job_id
+  FROM {given: tenant text, event_id text, endpoint_id text, job_id text};
 
 -- name: body
 SELECT body FROM holdfast_webhook_event
  WHERE tenant = :tenant AND id = :event_id;
-
--- name: before
--- The event before this one under its key, unless it has ended. Past one that was given up its own predecessor counts:
--- whoever is cancelled in the middle of a line lets nobody overtake. So far back that hardly anybody asks, it ends.
-WITH RECURSIVE line (position, state, due_us) AS (
-  SELECT webhook_delivery.position, job.state, job.due_us
-    FROM holdfast_webhook_delivery AS webhook_delivery JOIN holdfast_job AS job ON job.id = webhook_delivery.job_id
-   WHERE webhook_delivery.endpoint_id = :endpoint_id AND webhook_delivery.order_key = :order_key
-     AND webhook_delivery.position = CAST(:position AS BIGINT) - 1
-   UNION ALL
-  SELECT webhook_delivery.position, job.state, job.due_us
-    FROM line JOIN holdfast_webhook_delivery AS webhook_delivery
-         ON webhook_delivery.endpoint_id = :endpoint_id AND webhook_delivery.order_key = :order_key
-        AND webhook_delivery.position = line.position - 1
-    JOIN holdfast_job AS job ON job.id = webhook_delivery.job_id
-   WHERE line.state = 'failed' AND line.position > CAST(:position AS BIGINT) - 100
-)
-SELECT state, due_us - {now_us} FROM line WHERE state IN ('queued', 'processing') LIMIT 1;
-
--- name: call_next
--- The next one in line need not wait for its time.
-UPDATE holdfast_job SET due_us = {now_us}, lane = CASE WHEN pardon_count > 1 THEN 'alone' ELSE 'ready' END
- WHERE id = (SELECT job_id FROM holdfast_webhook_delivery
-              WHERE endpoint_id = :endpoint_id AND order_key = :order_key AND position = :position + 1)
-   AND state || '' = 'queued' AND lane = 'waiting';
 
 -- name: event
 SELECT id, tenant, type, order_key AS key, body, created_us FROM holdfast_webhook_event
@@ -201,16 +171,7 @@ SELECT tenant, id FROM holdfast_webhook_event AS webhook_event WHERE created_us 
  ORDER BY created_us LIMIT :count;
 
 -- name: prune_deliveries
-DELETE FROM holdfast_webhook_delivery WHERE tenant = :tenant AND event_id {among: ids} RETURNING endpoint_id, order_key;
-
--- name: sequence
-SELECT position FROM holdfast_webhook_sequence WHERE endpoint_id = :endpoint_id AND order_key = :order_key;
-
--- name: prune_sequence
--- A line in which nobody stands. Who joins it at this moment has moved the position on, and it stays.
-DELETE FROM holdfast_webhook_sequence
- WHERE endpoint_id = :endpoint_id AND order_key = :order_key AND position = :position
-   AND NOT EXISTS (SELECT 1 FROM holdfast_webhook_delivery WHERE endpoint_id = :endpoint_id AND order_key = :order_key);
+DELETE FROM holdfast_webhook_delivery WHERE tenant = :tenant AND event_id {among: ids};
 
 -- name: prune_events
 DELETE FROM holdfast_webhook_event WHERE tenant = :tenant AND id {among: ids};

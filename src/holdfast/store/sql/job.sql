@@ -72,7 +72,8 @@ UPDATE holdfast_job
 */
 /* sqlite:
 SELECT id, token + 1, kind, payload, attempt_count + 1, pardon_count, attempts_max, code_counts, timeout_us,
-       {now_us}, tenant, trace, priority, due_us, cancel_us, COALESCE(started_us, {now_us}), rowid
+       {now_us}, tenant, trace, priority, due_us, cancel_us, COALESCE(started_us, {now_us}), sequence,
+       sequence_position, rowid
 */
   FROM holdfast_job
  WHERE state = 'queued' AND queue = :queue AND lane = :lane
@@ -80,7 +81,7 @@ SELECT id, token + 1, kind, payload, attempt_count + 1, pardon_count, attempts_m
  ORDER BY priority, due_us, id LIMIT :count
 /* postgresql: FOR UPDATE SKIP LOCKED ))
 RETURNING id, token, kind, payload, attempt_count, pardon_count, attempts_max, code_counts, timeout_us,
-          last_attempt_us, tenant, trace, priority, due_us, cancel_us, started_us
+          last_attempt_us, tenant, trace, priority, due_us, cancel_us, started_us, sequence, sequence_position
 */;
 
 -- name: hold
@@ -173,7 +174,7 @@ RETURNING id, tenant, queue, kind, trace, CASE WHEN lane = 'waiting' THEN due_us
 UPDATE holdfast_job
    SET state = 'queued', token = token + 1, due_us = {now_us} + :delay_us, lease_owner = NULL,
        lane = CASE WHEN :delay_us > 0 THEN 'waiting' WHEN pardon_count + :pardoned > 1 THEN 'alone' ELSE 'ready' END,
-       attempt_count = attempt_count - :returned, 
+       attempt_count = attempt_count - :returned,
        started_us = CASE WHEN attempt_count > :returned OR :timed = 1 THEN started_us END,
        pardon_count = pardon_count + :pardoned,
        code_counts = COALESCE(:code_counts, code_counts)
@@ -201,13 +202,14 @@ SELECT {now_us}, given.id, given.verb, given.queue, given.kind, given.attempt, :
 
 -- name: held
 -- Without those that a handler is finishing in a transaction of its own: that one decides.
-SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_counts, last_attempt_us, tenant, lane
+SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_counts, last_attempt_us, tenant, lane,
+       sequence, sequence_position
   FROM holdfast_job WHERE lease_owner = :owner ORDER BY id /* postgresql: FOR UPDATE SKIP LOCKED */;
 
 -- name: abandoned
 -- What somebody is settling this very moment is left for the next sweep: nobody waits for a transaction that stands still.
 SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_counts, last_attempt_us, tenant, lane,
-       {now_us} - started_us
+       sequence, sequence_position, {now_us} - started_us
   FROM holdfast_job WHERE lease_owner = :owner ORDER BY id /* postgresql: FOR UPDATE SKIP LOCKED */;
 
 -- name: cancel_queued
@@ -216,7 +218,7 @@ UPDATE holdfast_job
        error_code = :code, error_message = :message, error_technical = :technical, fingerprint = :fingerprint
  WHERE id = :id AND state = 'queued'
    AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant)
-RETURNING id, queue, kind, attempt_count;
+RETURNING id, queue, kind, attempt_count, lane, sequence, sequence_position;
 
 -- name: ask_cancel
 -- The worker that holds the job sees this at its next heartbeat.

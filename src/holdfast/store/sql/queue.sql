@@ -36,7 +36,9 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM holdfast_job WHERE state = 'queued' 
        (SELECT count(*) FROM (SELECT 1 FROM holdfast_job WHERE state = 'queued' AND queue = :name AND lane = 'alone'
                                LIMIT :most) AS alone),
        (SELECT count(*) FROM (SELECT 1 FROM holdfast_job WHERE state = 'queued' AND queue = :name AND lane = 'waiting'
-                               LIMIT :most) AS waiting);
+                               LIMIT :most) AS waiting),
+       (SELECT count(*) FROM (SELECT 1 FROM holdfast_job WHERE state = 'queued' AND queue = :name AND lane = 'blocked'
+                               LIMIT :most) AS blocked);
 
 -- name: processing
 SELECT queue, count(*) FROM holdfast_job WHERE lease_owner IS NOT NULL GROUP BY queue;

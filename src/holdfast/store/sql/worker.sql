@@ -27,13 +27,14 @@ SELECT count(*), COALESCE(sum(CASE WHEN lease_until_us > {now_us} THEN 1 ELSE 0 
   FROM holdfast_worker WHERE id <> :id;
 
 -- name: look
--- Whether there is anything to sweep: an expired worker, how soon a waiting job is due, a cancel for one of ours, and a job
--- that nobody has seen yet.
+-- Whether there is anything to sweep: an expired worker, how soon a waiting job is due, a cancel for one of ours, a job
+-- that nobody has seen yet, and one that is blocked by another.
 SELECT EXISTS (SELECT 1 FROM holdfast_worker WHERE lease_until_us <= {now_us} AND id <> :owner),
        (SELECT min(due_us) - {now_us} FROM holdfast_job WHERE state = 'queued' AND lane = 'waiting'),
        EXISTS (SELECT 1 FROM holdfast_job WHERE lease_owner = :owner AND cancel_us IS NOT NULL),
        EXISTS (SELECT 1 FROM holdfast_job
-                WHERE token < 0 AND (lane = 'waiting' OR created_us <= {now_us} - :left_us));
+                WHERE token < 0 AND (lane = 'waiting' OR created_us <= {now_us} - :left_us)),
+       EXISTS (SELECT 1 FROM holdfast_job WHERE state = 'queued' AND lane = 'blocked' AND sequence > '');
 
 -- name: list
 SELECT id, host, process, queues, started_us, seen_us, lease_until_us,
