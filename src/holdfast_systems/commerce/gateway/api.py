@@ -29,7 +29,7 @@ from holdfast_systems.commerce.faults import (
     RUN_TIMEOUT,
     UPSTREAM_ERROR,
 )
-from holdfast_systems.commerce.gateway.origins import Cors
+from holdfast_systems.commerce.gateway.origins import Cors, OriginAdmission
 from holdfast_systems.commerce.gateway.service import Gateway, RunAsked
 from holdfast_systems.commerce.tokens import Tokens
 
@@ -83,7 +83,7 @@ def application(gateway: Gateway, tokens: Tokens, catalog: Catalog) -> Applicati
         catalog=catalog,
         remap=REMAP,
         body=BodyRule(bytes_max=BODY_BYTES_MAX),
-        access=Admission(tokens, kinds=_kinds, public=_is_public),
+        access=OriginAdmission(Admission(tokens, kinds=_kinds, public=_is_public)),
     )
     return Cors(edge)
 
@@ -120,10 +120,10 @@ def _run_routes(app: FastAPI, gateway: Gateway) -> None:
     )
     async def run(instance_id: InstanceId, body: RunRequest, request: Request) -> Response:
         asked = RunAsked(instance_id=instance_id, input=body.input, client_run_id=body.clientRunId, user_id=body.userId)
-        scope = request.scope
+        caller = caller_of(request.scope)
         if wants_stream(request.headers.get("accept", "")):
-            return EventStream(gateway.stream(scope, caller_of(scope), asked))
-        return _json(await gateway.run(scope, caller_of(scope), asked))
+            return EventStream(gateway.stream(caller, asked))
+        return _json(await gateway.run(caller, asked))
 
     @app.get(
         "/v1/instances/{instance_id}/runs",
@@ -137,7 +137,7 @@ def _run_routes(app: FastAPI, gateway: Gateway) -> None:
 
     @app.get("/v1/runs/{run_id}", summary="A run", responses=documented(RUN_NOT_FOUND, ORIGIN_NOT_ALLOWED))
     async def show(run_id: Annotated[str, Path(pattern=ID)], request: Request) -> Response:
-        return _json(await gateway.show(request.scope, caller_of(request.scope), run_id))
+        return _json(await gateway.show(caller_of(request.scope), run_id))
 
 
 def _kinds(scope: Scope) -> frozenset[CallerKind]:

@@ -10,6 +10,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from holdfast.http.asgi import Application, Message, Receive, Scope, Send, header
+from holdfast.http.exchange import Exchange
+from holdfast_systems.commerce.admission import CALLER_KEY, Admission, Caller, CallerKind
+from holdfast_systems.commerce.faults import ORIGIN_NOT_ALLOWED
 from holdfast_systems.commerce.gateway.instances import Instance
 from holdfast_systems.commerce.model import LOOPBACK_HOSTS
 
@@ -18,6 +21,7 @@ PREFLIGHT_S = 600
 METHODS = "GET, POST, OPTIONS"
 HEADERS = "authorization, content-type, accept, x-request-id, traceparent"
 EXPOSED = "retry-after, x-request-id"
+UNAUTHORIZED = 401
 READABLE_KEY = "holdfast.commerce.readable"
 
 
@@ -64,6 +68,29 @@ def let_read(scope: Scope) -> None:
         readable.append(origin)
 
 
+class OriginAdmission:
+    """The `access=` of the gateway: a widget's token is good only on the website that opened its session."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+
+    async def check(self, exchange: Exchange) -> None:
+        """Let the request pass, and its page read the reply.
+
+        Raises:
+            Failure: as the admission; ORIGIN_NOT_ALLOWED for a token of another website.
+        """
+        await self._admission.check(exchange)
+        scope = exchange.scope
+        caller: Caller | None = scope.get(CALLER_KEY)
+        if caller is None or caller.claims is None or caller.kind is not CallerKind.WIDGET:
+            return
+        origin = origin_of_request(scope)
+        if origin and origin != caller.claims.id:
+            raise ORIGIN_NOT_ALLOWED(origin=origin)
+        let_read(scope)
+
+
 class Cors:
     """ASGI middleware that answers preflights, and lets pages read replies whose origin was checked."""
 
@@ -80,7 +107,9 @@ class Cors:
 
         async def onward(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *_shown(readable)]}
+                # That a session is over may be read by every page: it says nothing of anybody.
+                shown = readable or ([header(scope, "origin")] if message["status"] == UNAUTHORIZED else [])
+                message = {**message, "headers": [*message.get("headers", ()), *_shown(shown)]}
             await send(message)
 
         return await self.app(scope, receive, onward)

@@ -87,22 +87,22 @@ class Gateway:
         )
         return {"token": token, "instanceId": instance.id, "expiresInSeconds": round(WIDGET_S)}
 
-    async def run(self, scope: Scope, caller: Caller, asked: RunAsked) -> dict[str, Any]:
+    async def run(self, caller: Caller, asked: RunAsked) -> dict[str, Any]:
         """Run the instance, or say again what the same request came to.
 
         Raises:
             Failure: whatever keeps the run from its answer.
         """
-        run, instance, own = await self._begun(scope, caller, asked)
+        run, instance, own = await self._begun(caller, asked)
         return await shielded(self._executor.begin(run, instance)) if own else answer_of(run)
 
-    async def stream(self, scope: Scope, caller: Caller, asked: RunAsked) -> AsyncIterator[dict[str, Any]]:
+    async def stream(self, caller: Caller, asked: RunAsked) -> AsyncIterator[dict[str, Any]]:
         """The same as events: the pieces of the output as they come, then the end with what was charged.
 
         Raises:
             Failure: as `run`.
         """
-        run, instance, own = await self._begun(scope, caller, asked)
+        run, instance, own = await self._begun(caller, asked)
         if not own:
             yield {"type": "delta", "text": run.output}
             yield {"type": "end", **answer_of(run)}
@@ -114,7 +114,7 @@ class Gateway:
             yield {"type": "delta", "text": piece}
         yield {"type": "end", **await shielded(task)}
 
-    async def show(self, scope: Scope, caller: Caller, run_id: str) -> dict[str, Any]:
+    async def show(self, caller: Caller, run_id: str) -> dict[str, Any]:
         """One run.
 
         Raises:
@@ -123,7 +123,6 @@ class Gateway:
         run = await aside(partial(self._runs.find, run_id))
         if run is None or not _sees(caller, run):
             raise RUN_NOT_FOUND(runId=run_id)
-        self._check_widget(scope, caller)
         return shown(run)
 
     async def page(self, caller: Caller, instance_id: str, cursor: str | None) -> dict[str, Any]:
@@ -140,8 +139,7 @@ class Gateway:
             "cursor": rows[PAGE_ROWS - 1]["id"] if more else None,
         }
 
-    async def _begun(self, scope: Scope, caller: Caller, asked: RunAsked) -> tuple[Run, Instance, bool]:
-        self._check_widget(scope, caller)
+    async def _begun(self, caller: Caller, asked: RunAsked) -> tuple[Run, Instance, bool]:
         claims = caller.claims
         if caller.kind is CallerKind.WIDGET and (claims is None or claims.instance != asked.instance_id):
             raise INSTANCE_NOT_FOUND(instanceId=asked.instance_id)
@@ -163,15 +161,6 @@ class Gateway:
         )
         run, own = await aside(partial(self._runs.begin, new))
         return run, instance, own
-
-    def _check_widget(self, scope: Scope, caller: Caller) -> None:
-        """A widget's token is good only on the website that opened its session."""
-        if caller.kind is not CallerKind.WIDGET or caller.claims is None:
-            return
-        origin = origin_of_request(scope)
-        if origin and origin != caller.claims.id:
-            raise ORIGIN_NOT_ALLOWED(origin=origin)
-        let_read(scope)
 
 
 def shown(run: Run) -> dict[str, Any]:

@@ -88,6 +88,13 @@ def test_a_token_is_good_only_on_the_website_that_opened_its_session(ann: Bought
 def test_a_refusal_can_be_read_by_the_page_it_is_for(ann: Bought) -> None:
     reply = ann.widget().run("c-bad", "")
     assert code(reply) == (400, "INVALID_REQUEST")
+    assert reply.headers["access-control-allow-origin"] == ORIGIN
+
+
+def test_a_page_can_read_that_its_session_is_over(ann: Bought) -> None:
+    reply = Widget(ann, "visitor", SHOP, "widget.over.over").run("c-over")
+    assert code(reply) == (401, "UNAUTHORIZED")
+    assert reply.headers["access-control-allow-origin"] == SHOP
 
 
 def test_a_preflight_is_answered(served: Live, ann: Bought) -> None:
