@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.lifecycle import states
+from holdfast.lifecycle.moves import mermaid, states
 from holdfast.store import Store
 from holdfast.testing.processes import wait_until
 from holdfast_systems.commerce.gateway.model import RUN_MOVES, RunState
@@ -262,6 +262,10 @@ def test_the_list_of_runs_goes_on_by_its_cursor(bought: Bought, monkeypatch: pyt
 
 def test_the_table_of_moves_names_every_state() -> None:
     assert set(states(RUN_MOVES)) == set(RunState)
+
+
+def test_the_diagram_of_the_docs_is_the_table(root: Path) -> None:
+    assert mermaid(RUN_MOVES) in (root / "docs" / "how" / "run-commerce.md").read_text()
 
 
 def test_the_schema_knows_the_states_of_the_table() -> None:
