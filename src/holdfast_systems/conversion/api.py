@@ -23,6 +23,7 @@ from holdfast.http.asgi import Application, Receive, Scope, Send
 from holdfast.http.origin import is_foreign, origin_of
 from holdfast.policy import RateLimit
 from holdfast.store import Store
+from holdfast_systems.conversion.bulk import Bulk
 from holdfast_systems.conversion.conversions import PAGE_ROWS, Conversions
 from holdfast_systems.conversion.faults import CONVERSION_FAULTS, FORBIDDEN, too_large
 from holdfast_systems.conversion.live import Live
@@ -30,7 +31,7 @@ from holdfast_systems.conversion.model import disposition
 from holdfast_systems.conversion.quota import Quota
 from holdfast_systems.conversion.session import OWNER_KEY
 from holdfast_systems.conversion.settings import Settings
-from holdfast_systems.conversion.uploads import FORM_BYTES_MAX, Refused, receive
+from holdfast_systems.conversion.uploads import Refused, receive
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,7 +39,10 @@ T = TypeVar("T")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 UPLOAD_PATH = "/api/upload"
 SMALL_BYTES_MAX = 65_536
+UPLOAD_BYTES_MAX = 2**62
+"""No limit: an upload that is too large leaves a row under its name, so that `uploads` has to see and count it."""
 UPLOAD_WAIT_S = 30.0
+LENGTH_DIGITS_MAX = 18
 MINUTE_S = 60.0
 ID_SHAPE = r"^[0-9a-f-]{36}$"
 
@@ -52,8 +56,10 @@ PAGE_HEADERS = {
     "referrer-policy": "same-origin",
     "cache-control": "no-cache",
 }
+ARCHIVE_NAME = "conversions.zip"
 DATA_HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-ASSETS = {"page.js": "text/javascript; charset=utf-8", "page.css": "text/css; charset=utf-8"}
+SCRIPT = "text/javascript; charset=utf-8"
+ASSETS = {"page.js": SCRIPT, "uploads.js": SCRIPT, "page.css": "text/css; charset=utf-8"}
 
 UPLOAD_FORM = {
     "requestBody": {
@@ -88,6 +94,7 @@ class Patient:
 
 def application(
     conversions: Conversions,
+    bulk: Bulk,
     live: Live,
     settings: Settings,
     store: Store,
@@ -109,6 +116,7 @@ def application(
     )
     _pages(app, root, settings)
     _jobs(app, conversions, live, patient)
+    _all_jobs(app, bulk, patient)
     _upload(app, conversions, settings, patient, quota, spool)
     large = too_large(settings.bytes_max)
     rate = RateLimit(count=settings.uploads_per_minute, per_s=MINUTE_S)
@@ -117,7 +125,7 @@ def application(
         _from_own_pages(_with_slash(app, f"{root}/"), origin_of(address)),
         catalog=CONVERSION_FAULTS,
         remap={"PAYLOAD_TOO_LARGE": large, "TOO_LARGE": large},
-        body=_body_rule(settings.bytes_max),
+        body=_body_rule(),
         limits=RateLimits(per_address, store=store),
     )
 
@@ -208,6 +216,23 @@ def _jobs(app: FastAPI, conversions: Conversions, live: Live, patient: Patient) 
         return Response(status_code=204)
 
 
+def _all_jobs(app: FastAPI, bulk: Bulk, patient: Patient) -> None:
+    @app.post("/api/retry", summary="Try every failed conversion again")
+    async def retry_all(request: Request) -> Response:
+        return _json(await patient(bulk.retry, _owner(request)))
+
+    @app.post("/api/clear", summary="Delete every conversion that has ended, with its files")
+    async def clear(request: Request) -> Response:
+        return _json(await patient(bulk.clear, _owner(request)))
+
+    @app.get("/api/download", summary="Every XML that is ready, as a ZIP")
+    async def download_all(request: Request) -> Response:
+        owner = _owner(request)
+        parts = await patient(bulk.parts, owner)
+        headers = {**DATA_HEADERS, "content-disposition": disposition(ARCHIVE_NAME)}
+        return StreamingResponse(bulk.archive(owner, parts), media_type="application/zip", headers=headers)
+
+
 def _upload(
     app: FastAPI, conversions: Conversions, settings: Settings, patient: Patient, quota: Quota, spool: Path
 ) -> None:
@@ -224,6 +249,7 @@ def _upload(
                     spool=spool,
                     limit=settings.bytes_max,
                     large=large,
+                    announced=_announced(request),
                 )
             except Refused as refused:
                 raise await to_thread(conversions.refuse, sender, refused) from refused
@@ -255,7 +281,12 @@ def _is_upload(scope: Scope) -> bool:
     return scope["method"] == "POST" and str(scope["path"]).endswith(UPLOAD_PATH)
 
 
-def _body_rule(bytes_max: int) -> Any:
-    upload = BodyRule(bytes_max=bytes_max + FORM_BYTES_MAX, wait_s=UPLOAD_WAIT_S, json_checked=False)
+def _announced(request: Request) -> int | None:
+    length = request.headers.get("content-length", "")
+    return int(length) if length.isdecimal() and len(length) <= LENGTH_DIGITS_MAX else None
+
+
+def _body_rule() -> Any:
+    upload = BodyRule(bytes_max=UPLOAD_BYTES_MAX, wait_s=UPLOAD_WAIT_S, json_checked=False)
     small = BodyRule(bytes_max=SMALL_BYTES_MAX)
     return lambda scope: upload if _is_upload(scope) else small

@@ -17,7 +17,6 @@ from holdfast_systems.conversion.model import (
     CONVERT,
     QUEUE,
     Received,
-    active,
     events,
     result_name,
     result_of,
@@ -76,14 +75,16 @@ class Conversions:
         """The owner's conversions, newest first, and whether the gateway gets jobs."""
         count = max(1, min(count, PAGE_ROWS))
 
-        def phase(tx: Tx) -> tuple[list[dict[str, Any]], Any, int]:
-            return tables.listed(tx, owner, before=before, count=count), tables.gate(tx), tx.now_us()
+        def phase(tx: Tx) -> tuple[list[dict[str, Any]], dict[str, int], Any, int]:
+            listed = tables.listed(tx, owner, before=before, count=count)
+            return listed, tables.counts(tx, owner), tables.gate(tx), tx.now_us()
 
-        records, gate, at_us = self._store.atomic(phase, write=False)
+        records, counts, gate, at_us = self._store.atomic(phase, write=False)
         return {
             "jobs": [self._view(record) for record in records],
             "next": records[-1]["id"] if len(records) == count else None,
-            "active": any(active(record) for record in records),
+            "active": counts["active"] > 0,
+            "counts": dict(counts),
             "gateway": {"paused": gate.paused, "message": gate.message},
             "now": utc_text(at_us),
         }

@@ -1,4 +1,5 @@
-"""Live status: a stream of server-sent events for each open page, as long as something is going to happen.
+"""Live status: a stream of server-sent events for each open page, as long as something is going to happen: to a job, or
+to a gateway that gets none at the moment.
 
 A stream ends by itself when all is done, or after a while, and the browser asks again. However many pages are open,
 the store is asked no more often than every `LOOK_S` whether anything has changed.
@@ -59,7 +60,7 @@ class Live:
             yield f"retry: {AGAIN_MS}\n\n"
             async for listing in self._changes(owner):
                 yield f"event: jobs\ndata: {encode(listing)}\n\n"
-                if not listing["active"]:
+                if not (listing["active"] or listing["gateway"]["paused"]):
                     yield "event: rest\ndata: {}\n\n"
                     return
         finally:

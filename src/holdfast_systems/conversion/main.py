@@ -14,6 +14,7 @@ from holdfast.store.shared_secret import shared_secret
 from holdfast.worker import Handlers, QueueSettings
 from holdfast_systems.conversion import tables
 from holdfast_systems.conversion.api import Patient, application
+from holdfast_systems.conversion.bulk import Bulk
 from holdfast_systems.conversion.capacity import Capacity
 from holdfast_systems.conversion.conversions import Conversions
 from holdfast_systems.conversion.faults import CONVERSION_FAULTS, GW_5XX
@@ -50,9 +51,10 @@ def build(ground: Ground) -> System:
     conversions = Conversions(ground.store, artifacts, settings, quota)
     parts = urlsplit(ground.address)
     threads = ThreadPoolExecutor(STORAGE_THREADS, thread_name_prefix="conversion-storage")
+    bulk = Bulk(ground.store, conversions)
     live = Live(conversions)
     inner = application(
-        conversions, live, settings, ground.store, Patient(threads), quota, address=ground.address, spool=spool
+        conversions, bulk, live, settings, ground.store, Patient(threads), quota, address=ground.address, spool=spool
     )
     sessions = Sessions(secret)
     capacity = Capacity(settings.concurrency)

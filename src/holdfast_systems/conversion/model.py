@@ -122,11 +122,6 @@ def gate_of(state: str | None, mode: str | None, paused_us: int | None) -> Gate:
     return Gate(True, PAUSED) if paused_us is not None else Gate(False, None)
 
 
-def active(record: Mapping[str, Any]) -> bool:
-    """Whether something is still going to happen by itself."""
-    return record["state"] in ("queued", "processing")
-
-
 def result_of(record: Mapping[str, Any]) -> dict[str, Json]:
     """What the job says about its XML; nothing until it is complete."""
     return dict(json.loads(record["result"])) if record["result"] else {}

@@ -34,6 +34,14 @@ def listed(tx: Tx, owner: str, *, before: str | None, count: int) -> list[dict[s
     return tx.records("conversion.list", owner=owner, before=before, count=count)
 
 
+def counts(tx: Tx, owner: str) -> dict[str, int]:
+    """How an owner's uploads stand, all of them."""
+    found = tx.row("conversion.counts", owner=owner)
+    assert found is not None
+    active, ready, failed, retryable, every = map(int, found)
+    return {"active": active, "ready": ready, "failed": failed, "retryable": retryable, "ended": every - active}
+
+
 def gate(tx: Tx) -> Gate:
     """Whether the gateway gets jobs."""
     found = tx.row("conversion.gate", queue=QUEUE)

@@ -7,9 +7,9 @@ spool has no name in any folder, so not even a killed process leaves it behind.
 from __future__ import annotations
 
 import tempfile
-from asyncio import to_thread
+from asyncio import timeout, to_thread
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -37,6 +37,8 @@ FORM_BYTES_MAX = 65_536
 """What a form may have besides its file."""
 PARTS_MAX = 16
 FIELD_BYTES_MAX = 1_024
+NAME_WAIT_S = 2.0
+"""So long the name of a file is waited for that announces too many bytes: its refusal is shown under that name."""
 FLUSH_BYTES = 1_048_576
 """So much is gathered before it is written."""
 
@@ -51,15 +53,28 @@ class Refused(Exception):
 
 
 async def receive(
-    pieces: AsyncIterator[bytes], content_type: str, *, spool: Path, limit: int, large: Fault
+    pieces: AsyncIterator[bytes],
+    content_type: str,
+    *,
+    spool: Path,
+    limit: int,
+    large: Fault,
+    announced: int | None = None,
 ) -> Received:
     """The form's file, whole and found to be a PDF; whoever gets it closes it.
 
+    Args:
+        announced: how many bytes the whole form says that it has.
+
     Raises:
-        Failure: TOO_LARGE as soon as the limit is passed; VALIDATION_ERROR for a form that is none.
-        Refused: NOT_PDF, or IO_ERROR because the spool cannot be written.
+        Failure: VALIDATION_ERROR for a form that is none.
+        Refused: TOO_LARGE as soon as the limit is passed, NOT_PDF, or IO_ERROR because the spool cannot be written.
     """
     form = _Form(content_type, limit=limit, large=large)
+    if announced is not None and announced > limit + FORM_BYTES_MAX:
+        await _read_name(form, pieces)
+        form.bytes = announced
+        raise form.refused(large(bytes_max=limit))
     file = await to_thread(_spool, form, spool)
     try:
         async for piece in pieces:
@@ -99,9 +114,10 @@ class _Form:
             raise _invalid("file", "required", "Send the file as multipart/form-data")
         self._limit = limit
         self._large = large
+        self._fed = 0
         self._parts = 0
         self._part = _Part()
-        self._has_file = False
+        self.has_file = False
         self._ended = False
         self._pending: list[bytes] = []
         self.gathered = 0
@@ -119,12 +135,16 @@ class _Form:
         """Read on.
 
         Raises:
-            Failure: TOO_LARGE or VALIDATION_ERROR.
+            Failure: VALIDATION_ERROR.
+            Refused: TOO_LARGE.
         """
+        self._fed += len(piece)
         try:
             self._parser.write(piece)
         except FormParserError:
             raise _invalid("file", "format", "The form cannot be read") from None
+        if self._fed > self._limit + FORM_BYTES_MAX:
+            raise self.refused(self._large(bytes_max=self._limit))
 
     def end(self) -> None:
         """The body is over.
@@ -134,7 +154,7 @@ class _Form:
         """
         if not self._ended:
             raise _invalid("file", "format", "The form ends too early")
-        if not self._has_file:
+        if not self.has_file:
             raise _invalid("file", "required", "Field required")
         if not MAPPING_SHAPE.match(self.mapping):
             raise _invalid("mapping", "pattern", "Small letters, digits, dash and underscore; at most 40")
@@ -196,9 +216,9 @@ class _Form:
         part.is_file = part.name == "file"
         if not part.is_file:
             return
-        if self._has_file:
+        if self.has_file:
             raise _invalid("file", "max_length", "One file for each upload")
-        self._has_file = True
+        self.has_file = True
         self.file_name = clean_file_name(options.get(b"filename", b"").decode("utf-8", "replace"))
 
     def _data(self, data: bytes, start: int, end: int) -> None:
@@ -214,7 +234,7 @@ class _Form:
     def _take(self, piece: bytes) -> None:
         self.bytes += len(piece)
         if self.bytes > self._limit:
-            raise self._large(bytes_max=self._limit)
+            raise self.refused(self._large(bytes_max=self._limit))
         self.hash.update(piece)
         if len(self.beginning) < PDF_MARK_WITHIN_BYTES:
             self.beginning += piece[: PDF_MARK_WITHIN_BYTES - len(self.beginning)]
@@ -227,6 +247,16 @@ class _Form:
 
     def _end(self) -> None:
         self._ended = True
+
+
+async def _read_name(form: _Form, pieces: AsyncIterator[bytes]) -> None:
+    """Read as far as the name of the file, if it comes soon."""
+    with suppress(TimeoutError, Failure, Refused):
+        async with timeout(NAME_WAIT_S):
+            async for piece in pieces:
+                form.feed(piece)
+                if form.has_file:
+                    return
 
 
 def _spool(form: _Form, folder: Path) -> BinaryIO:

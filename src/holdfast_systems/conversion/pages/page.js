@@ -1,22 +1,21 @@
 "use strict";
 
-// The queue page. What the server says is kept in `jobs`, what is on its way up in `uploads`; `draw` shows both and
+// The queue page. What the server says is kept in `jobs`, what is on its way up in `uploads` (uploads.js); `draw` shows both and
 // touches only what has changed, so that the focus stays where it is.
 
 const { root, bytesMax, tooLarge } = document.body.dataset;
 const LIMIT = Number(bytesMax);
-const UPLOADS_AT_ONCE = 3;
-const UPLOAD_TRIES = 4;
 const POLL_S = [3, 5, 10, 20, 40, 60];
 const SURE_MS = 4000;
 const DEAF_MAX = 2; // a stream that has ended is opened again at once: only failing to do so says something
 
 const jobs = new Map();
-const uploads = [];
 const rows = new Map();
 const find = (id) => document.getElementById(id);
 
 let clockAhead_ms = 0; // how far the server's clock is ahead of ours
+let counts = { active: 0, ready: 0, failed: 0, retryable: 0, ended: 0 }; // of all files, also of those not shown
+let held = false; // whether the gateway gets no jobs for now
 let nextPage = null;
 let reachedOlder = false;
 let stream = null;
@@ -42,7 +41,9 @@ function take(listing) {
   for (const id of jobs.keys()) if (id >= oldest && !told.has(id)) jobs.delete(id);
   for (const job of listing.jobs) note(job);
   if (!reachedOlder) nextPage = listing.next;
-  find("gate").hidden = !listing.gateway.paused;
+  counts = listing.counts;
+  held = listing.gateway.paused;
+  find("gate").hidden = !held;
   find("gate").textContent = listing.gateway.message || "";
   find("offline").hidden = true;
   draw();
@@ -90,7 +91,7 @@ function pollLater() {
   pollTimer = setTimeout(async () => {
     if (document.hidden) return pollLater();
     const heard = await refresh();
-    if (heard && [...jobs.values()].some(isActive)) watch();
+    if (heard && (counts.active || held)) watch();
     else pollLater();
   }, wait_s * 1000);
 }
@@ -98,77 +99,7 @@ function pollLater() {
 document.addEventListener("visibilitychange", () => { if (!document.hidden && !stream) { polls = 0; watch(); } });
 addEventListener("online", () => { if (!stream) { polls = 0; watch(); } });
 
-// -- uploading -------------------------------------------------------------------------------------------------------
-
-function offer(files) {
-  const mapping = find("mapping").value;
-  for (const file of files) {
-    const upload = { id: `upload-${performance.now()}-${uploads.length}`, file, mapping, sent: 0, tries: 0, state: "ready", line: "" };
-    if (file.size > LIMIT) Object.assign(upload, { state: "failed", line: tooLarge });
-    uploads.unshift(upload);
-  }
-  sendNext();
-  draw();
-}
-
-function sendNext() {
-  const under = uploads.filter((one) => one.state === "uploading").length;
-  const ready = uploads.filter((one) => one.state === "ready").reverse();
-  for (const upload of ready.slice(0, Math.max(0, UPLOADS_AT_ONCE - under))) send(upload);
-}
-
-function send(upload) {
-  upload.state = "uploading";
-  upload.tries += 1;
-  const request = upload.request = new XMLHttpRequest();
-  request.open("POST", `${root}/api/upload`);
-  request.responseType = "json";
-  request.upload.addEventListener("progress", (event) => { upload.sent = event.loaded / event.total; draw(); });
-  request.addEventListener("load", () => arrived(upload, request));
-  request.addEventListener("error", () => broken(upload));
-  const form = new FormData();
-  form.append("mapping", upload.mapping);
-  form.append("file", upload.file);
-  request.send(form);
-}
-
-function arrived(upload, request) {
-  if (request.status < 300) {
-    drop(upload);
-    note(request.response);
-    if (!request.response.created) say(`${upload.file.name} is there already.`);
-    watch();
-  } else {
-    const error = request.response?.error;
-    // What the server keeps as a failed job is told by the server.
-    if (["NOT_PDF", "IO_ERROR"].includes(error?.code)) { drop(upload); refresh(); }
-    else Object.assign(upload, { state: "failed", line: error?.message || "Something unexpected went wrong." });
-    say(`${upload.file.name}: ${error?.message || "failed"}`);
-  }
-  sendNext();
-  draw();
-}
-
-// The same file again is the same job, so a lost reply costs nothing but the sending.
-function broken(upload) {
-  if (upload.tries >= UPLOAD_TRIES) {
-    Object.assign(upload, { state: "failed", line: "The connection was lost." });
-    sendNext();
-  } else {
-    upload.state = "pausing";
-    setTimeout(() => { if (upload.state === "pausing") { upload.state = "ready"; sendNext(); } }, 500 * 2 ** upload.tries);
-  }
-  draw();
-}
-
-function drop(upload) {
-  const place = uploads.indexOf(upload);
-  if (place >= 0) uploads.splice(place, 1);
-}
-
 // -- showing ---------------------------------------------------------------------------------------------------------
-
-const isActive = (job) => job.status === "queued" || job.status === "processing";
 
 function size(bytes) {
   if (bytes < 1024) return `${bytes} B`;
@@ -189,7 +120,7 @@ function shownUpload(upload) {
     line: upload.line,
     bad: failed,
     progress: upload.state === "uploading" ? upload.sent : null,
-    retry: failed && upload.file.size <= LIMIT ? () => { upload.tries = 0; upload.state = "ready"; upload.line = ""; sendNext(); draw(); } : null,
+    retry: canResend(upload) ? () => { resend(upload); sendNext(); draw(); } : null,
     remove: () => { upload.request?.abort(); upload.state = "gone"; drop(upload); sendNext(); draw(); },
   };
 }
@@ -211,13 +142,18 @@ function shownJob(job) {
 function standing(job) {
   if (job.status === "failed") return ["failed", "Failed", job.error_message];
   if (job.expired) return ["expired", "Removed", "File was removed by retention. Re-upload to regenerate."];
-  if (job.status === "complete") return ["complete", "Ready", ""];
+  if (job.status === "complete") return ["complete", "Ready", job.note || ""];
   const attempt = job.attempt_count > 1 ? `Attempt ${job.attempt_count} of ${job.attempts_max}` : "";
   if (job.status === "processing") return ["processing", "Converting", attempt];
   if (!job.waiting) return ["queued", "Queued", ""];
+  return ["waiting", "Waiting", `${job.waiting.message} ${next(job)} (${job.attempt_count + 1} of ${job.attempts_max}).`];
+}
+
+// While the queue is held nothing is tried, whatever the clock says.
+function next(job) {
+  if (held) return "Next attempt when the queue goes on";
   const left_s = wait_s(job);
-  const when = left_s > 0 ? `Next attempt in ${left_s} s` : "Next attempt now";
-  return ["waiting", "Waiting", `${job.waiting.message || ""} ${when} (${job.attempt_count + 1} of ${job.attempts_max}).`.trim()];
+  return left_s > 0 ? `Next attempt in ${left_s} s` : "Next attempt now";
 }
 
 async function act(job, method, path) {
@@ -225,6 +161,7 @@ async function act(job, method, path) {
     const told = await ask(method, `/api/jobs/${job.id}${path}`);
     if (told) note(told); else { jobs.delete(job.id); say(`${job.file_name}: deleted`); }
     watch();
+    refresh(); // a deleted row tells nobody, and the counts have changed
   } catch (failed) {
     say(failed.message);
     const row = rows.get(job.id);
@@ -262,9 +199,32 @@ function leave(item) {
 }
 
 function summarise() {
-  const all = [...jobs.values()];
-  const parts = [["in work", [...all.filter(isActive), ...uploads.filter((one) => one.state !== "failed")].length], ["ready", all.filter((job) => job.can_download).length]];
+  const lost = uploads.filter((one) => one.state === "failed").length;
+  const parts = [["in work", counts.active + uploads.length - lost], ["ready", counts.ready], ["failed", counts.failed + lost]];
   find("summary").textContent = parts.filter(([, count]) => count).map(([word, count]) => `${count} ${word}`).join(" · ");
+  const again = counts.retryable + uploads.filter(canResend).length;
+  offerAll("retry-all", `Retry all (${again})`, again > 0);
+  offerAll("download-all", `Download all (${counts.ready})`, counts.ready > 1);
+  if (!find("clear").classList.contains("sure")) offerAll("clear", `Clear finished (${counts.ended + lost})`, counts.ended + lost > 0);
+  find("all").hidden = [...find("all").children].every((one) => one.hidden);
+}
+
+function offerAll(id, text, wanted) {
+  const button = find(id);
+  if (!wanted && button === document.activeElement) find("queue-title").focus();
+  button.textContent = text;
+  button.hidden = !wanted;
+}
+
+async function actOnAll(path, verb, word) {
+  try {
+    const told = await ask("POST", path);
+    say(`${told[verb]} ${word}` + (told.left ? `, ${told.left} left as they were` : ""));
+  } catch (failed) {
+    say(failed.message);
+  }
+  await refresh();
+  if (counts.active || held) watch();
 }
 
 function make(tag, className, ...children) {
@@ -300,6 +260,20 @@ function sure(row) {
   word("Sure?");
   say(`Press again to delete ${row.acts.name}.`);
   setTimeout(() => { button.classList.remove("sure"); word("Delete"); }, SURE_MS);
+}
+
+function clearAll() {
+  const button = find("clear");
+  const unsure = () => { button.classList.remove("sure"); draw(); };
+  if (button.classList.contains("sure")) {
+    uploads.filter((one) => one.state === "failed").forEach(drop);
+    return actOnAll("/api/clear", "deleted", "deleted").then(unsure);
+  }
+  const lost = uploads.filter((one) => one.state === "failed").length;
+  button.classList.add("sure");
+  button.textContent = `Delete ${counts.ready} ready and ${counts.ended + lost - counts.ready} other files?`;
+  say(`Press again to delete ${counts.ended + lost} files.`);
+  setTimeout(unsure, SURE_MS);
 }
 
 function fill(row, shown) {
@@ -339,6 +313,12 @@ find("mapping").addEventListener("change", (event) => {
   find("mapping-hint").textContent = event.target.selectedOptions[0].dataset.hint;
 });
 find("files").addEventListener("change", (event) => { offer(event.target.files); event.target.value = ""; });
+find("retry-all").addEventListener("click", () => {
+  uploads.filter(canResend).forEach(resend);
+  sendNext();
+  actOnAll("/api/retry", "retried", "queued again");
+});
+find("clear").addEventListener("click", clearAll);
 find("form").addEventListener("submit", (event) => event.preventDefault());
 find("more").addEventListener("click", async () => {
   const listing = await ask("GET", `/api/jobs?before=${encodeURIComponent(nextPage)}`).catch((failed) => say(failed.message));
@@ -357,5 +337,5 @@ addEventListener("drop", (event) => {
   if (carriesFiles(event)) { event.preventDefault(); offer(event.dataTransfer.files); }
 });
 
-setInterval(() => { if ([...jobs.values()].some((job) => job.waiting)) draw(); }, 250);
-refresh().then(() => ([...jobs.values()].some(isActive) ? watch() : pollLater()));
+setInterval(() => { if (!held && [...jobs.values()].some((job) => job.waiting)) draw(); }, 250);
+refresh().then(() => (counts.active || held ? watch() : pollLater()));

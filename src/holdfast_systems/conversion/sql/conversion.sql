@@ -13,6 +13,29 @@ SELECT upload.id, upload.owner, upload.file_name, upload.mapping, upload.bytes, 
  WHERE upload.owner = :owner AND (CAST(:before AS TEXT) IS NULL OR upload.id < :before)
  ORDER BY upload.id DESC LIMIT :count;
 
+-- name: counts
+-- How an owner's uploads stand: going on, ready to be downloaded, failed, and failed in a way that can be retried.
+SELECT COALESCE(sum(CASE WHEN job.state IN ('queued', 'processing') THEN 1 ELSE 0 END), 0),
+       COALESCE(sum(CASE WHEN job.state = 'complete' AND upload.purged_us IS NULL THEN 1 ELSE 0 END), 0),
+       COALESCE(sum(CASE WHEN COALESCE(job.state, 'failed') = 'failed' THEN 1 ELSE 0 END), 0),
+       COALESCE(sum(CASE WHEN job.state = 'failed' AND upload.purged_us IS NULL THEN 1 ELSE 0 END), 0),
+       count(*)
+  FROM holdfast_conversion_upload AS upload LEFT JOIN holdfast_job AS job ON job.id = upload.job_id
+ WHERE upload.owner = :owner;
+
+-- name: retryable
+SELECT upload.id, upload.file_name FROM holdfast_conversion_upload AS upload JOIN holdfast_job AS job ON job.id = upload.job_id
+ WHERE upload.owner = :owner AND job.state = 'failed' AND upload.purged_us IS NULL ORDER BY upload.id LIMIT :count;
+
+-- name: ended
+-- What is complete, failed, refused, or older than its job.
+SELECT upload.id, upload.file_name FROM holdfast_conversion_upload AS upload LEFT JOIN holdfast_job AS job ON job.id = upload.job_id
+ WHERE upload.owner = :owner AND COALESCE(job.state, 'failed') IN ('complete', 'failed') ORDER BY upload.id LIMIT :count;
+
+-- name: downloadable
+SELECT upload.id, upload.file_name FROM holdfast_conversion_upload AS upload JOIN holdfast_job AS job ON job.id = upload.job_id
+ WHERE upload.owner = :owner AND job.state = 'complete' AND upload.purged_us IS NULL ORDER BY upload.id DESC LIMIT :count;
+
 -- name: show
 SELECT upload.id, upload.owner, upload.file_name, upload.mapping, upload.bytes, upload.sha256, upload.job_id,
        upload.error_code AS refused_code, upload.error_message AS refused_message, upload.created_us, upload.purged_us,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from holdfast.testing.processes import wait_until
 from holdfast.worker import Queues
 
@@ -79,9 +81,28 @@ def test_fail_fast_fails_new_jobs_at_once_and_a_manual_retry_succeeds_later(site
         assert job["events"][-1]["meta"]["gateway_http_status"] is None, "the gateway was not asked"
         assert me.listing()["gateway"]["message"] == "Gateway busy. Files are not converted until it recovers."
         faults()
-        wait_until(lambda: breaker(here) != "open", within_s=PATIENCE_S, what="the breaker lets a probe through")
+        wait_until(lambda: breaker(here) == "closed", within_s=PATIENCE_S, what="the breaker is closed")
         assert me.retry(job["id"]).status_code == 200
         assert me.settled(job["id"])["status"] == "complete"
+
+
+@pytest.mark.parametrize("mode", ["hold", "fail_fast"])
+def test_it_closes_by_itself_when_the_gateway_is_back_and_no_job_is_left(site: Site, faults: Faults, mode: str) -> None:
+    here = site(**NERVOUS, RETRY_MAX_ATTEMPTS="1", BREAKER_MODE=mode)
+    me = here.person()
+    faults(status=503)
+    with here.working():
+        for job_id in trip(here, me):
+            if mode == "hold":
+                me.http.delete(f"/api/jobs/{job_id}")
+            else:
+                me.settled(job_id)
+        assert me.listing()["gateway"]["paused"]
+        faults()
+        wait_until(lambda: breaker(here) == "closed", within_s=PATIENCE_S, what="the breaker is closed")
+        assert me.listing()["gateway"] == {"paused": False, "message": None}
+        jobs = [me.uploaded(pdf(f"after {number}")) for number in range(10)]
+        assert {me.settled(job_id)["status"] for job_id in jobs} == {"complete"}
 
 
 def test_files_that_the_gateway_refuses_do_not_open_the_breaker(solo: Site, faults: Faults) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -100,11 +100,14 @@ def connected(here: Running) -> closing[http.client.HTTPConnection]:
     return closing(http.client.HTTPConnection(urlsplit(here.address).netloc, timeout=PATIENCE_S))
 
 
-def streamed(connection: http.client.HTTPConnection, content: bytes, kind: str) -> http.client.HTTPResponse:
+def streamed(
+    connection: http.client.HTTPConnection, content: bytes, kind: str, *, cookie: str = ""
+) -> http.client.HTTPResponse:
     """Send without saying how much will come, and read the answer even if the server stops listening."""
     connection.putrequest("POST", "/api/upload")
     connection.putheader("content-type", kind)
     connection.putheader("transfer-encoding", "chunked")
+    connection.putheader("cookie", cookie)
     connection.endheaders()
     try:
         for begin in range(0, len(content), 65_536):
@@ -135,6 +138,33 @@ def test_exactly_50_mb_are_taken_and_one_byte_more_is_not(here: Running) -> None
     assert everything(here.folder / "spool") == []
 
 
+@pytest.mark.parametrize("size", [LIMIT + 1, 10 * LIMIT])
+@pytest.mark.parametrize("announced", [True, False])
+def test_what_is_too_large_leaves_a_row_and_is_counted(alone: Running, announced: bool, size: int) -> None:
+    me = alone.person()
+    content, kind = body(size)
+    with bus.heard() as told, connected(alone) as connection:
+        headers = {"content-type": kind, "cookie": f"holdfast_conversion={me.http.cookies['holdfast_conversion']}"}
+        if announced:
+            connection.putrequest("POST", "/api/upload")
+            for name, value in {**headers, "content-length": str(len(content))}.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            with suppress(OSError):  # it may have answered already
+                connection.send(content)
+            reply = connection.getresponse()
+        else:
+            reply = streamed(connection, content, kind, cookie=headers["cookie"])
+        assert reply.status == 413
+        assert b'"TOO_LARGE"' in reply.read()
+    [job] = me.listing()["jobs"]
+    assert (job["status"], job["error_code"], job["file_name"]) == ("failed", "TOO_LARGE", "a.pdf")
+    assert job["error_message"] == f"File exceeds {LIMIT} bytes limit."
+    assert job["bytes"] > LIMIT
+    assert [facts["code"] for verb, facts in told if verb == "job.failed"] == ["TOO_LARGE"]
+    assert everything(alone.folder) == []
+
+
 @pytest.mark.parametrize("size", [LIMIT + 1, LIMIT + 70_000, 10 * LIMIT])
 def test_a_file_of_unknown_size_is_refused_while_it_streams(forms: Running, size: int) -> None:
     content, kind = body(size)
@@ -145,7 +175,7 @@ def test_a_file_of_unknown_size_is_refused_while_it_streams(forms: Running, size
     assert everything(forms.folder) == []
 
 
-def test_a_form_that_announces_too_much_is_refused_before_it_is_read(forms: Running) -> None:
+def test_a_form_that_announces_too_much_is_refused_though_none_of_it_comes(forms: Running) -> None:
     with connected(forms) as connection:
         connection.putrequest("POST", "/api/upload")
         connection.putheader("content-type", "multipart/form-data; boundary=x")
