@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holdfast.http.edge import Edge
     from holdfast.http.exchange import note
     from holdfast.http.faults import EDGE_FAULTS
+    from holdfast.http.file_body import FileBody
     from holdfast.http.hang_up import ClientGone
     from holdfast.http.health import Check, Health, link_check, store_check
     from holdfast.http.idempotent import Idempotency, created, started_key
@@ -35,7 +36,7 @@ __getattr__ = lazily(
     | {"EDGE_FAULTS": "holdfast.http.faults", "WsgiEdge": "holdfast.http.wsgi"}
     | {"credentials_digest": "holdfast.http.callers"}
     | dict.fromkeys(("describe", "documented"), "holdfast.http.openapi")
-    | {"HttpClient": "holdfast.http.client", "Reply": "holdfast.http.reply"}
+    | {"FileBody": "holdfast.http.file_body", "HttpClient": "holdfast.http.client", "Reply": "holdfast.http.reply"}
     | dict.fromkeys(("ANYWHERE", "PUBLIC", "Reach", "checked"), "holdfast.http.ssrf")
     | dict.fromkeys(("Pool", "Timeouts"), "holdfast.http.transport")
     | {"WebhookSender": "holdfast.http.webhooks"}
@@ -59,6 +60,7 @@ __all__ = [
     "Check",
     "ClientGone",
     "Edge",
+    "FileBody",
     "Health",
     "HttpClient",
     "Idempotency",

@@ -14,6 +14,7 @@ from holdfast.catalog import Failure, current_context
 from holdfast.catalog.edge_faults import REDIRECT_REFUSED
 from holdfast.guard import current_key
 from holdfast.http.decompress import asked_encodings
+from holdfast.http.file_body import FileBody
 from holdfast.http.ssrf import Reach, checked
 from holdfast.http.transport import Timeouts
 from holdfast.http.wire import OURS
@@ -36,7 +37,8 @@ class Sending(TypedDict, total=False):
     """What may be said about a request besides its method and address."""
 
     headers: Mapping[str, str]
-    body: bytes
+    body: bytes | FileBody
+    """A `FileBody` is read while it is sent."""
     json: object
     """Sent as JSON, instead of a body."""
     redirects: int
@@ -55,7 +57,7 @@ class Outgoing:
     method: str
     url: URL
     headers: dict[str, str]
-    body: bytes | None = field(default=None, repr=False)
+    body: bytes | FileBody | None = field(default=None, repr=False)
     redirects: int = 0
     timeouts: Timeouts
     body_bytes_max: int
@@ -143,7 +145,7 @@ def _named(name: str) -> str:
     return name.lower()
 
 
-def _body(options: Sending) -> bytes | None:
+def _body(options: Sending) -> bytes | FileBody | None:
     if "json" not in options:
         return options.get("body")
     if "body" in options:

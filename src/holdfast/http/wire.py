@@ -28,6 +28,7 @@ from holdfast.catalog import Failure, Remote
 from holdfast.catalog.core import INVALID_RESPONSE
 from holdfast.http.connection import Connection
 from holdfast.http.decompress import Body
+from holdfast.http.file_body import FileBody
 
 INFORMATIONAL_MAX = 16
 """More 1xx replies to one request are a way to keep us busy."""
@@ -133,7 +134,7 @@ class Wire:
         self,
         target: Target,
         headers: Iterable[tuple[str, str]],
-        body: bytes | None,
+        body: bytes | FileBody | None,
         *,
         connect_s: float,
         read_s: float | None,
@@ -160,7 +161,7 @@ class Wire:
         writing: asyncio.Task[None] | None = None
         try:
             _expect(protocol, target, read_s)
-            if body is None or len(body) <= PIECE_BYTES_MAX:
+            if body is None or (isinstance(body, bytes) and len(body) <= PIECE_BYTES_MAX):
                 protocol.transport.write(head + body if body else head)
                 if read_s is not None:
                     protocol.start_timeout()
@@ -186,7 +187,7 @@ class Wire:
         self,
         target: Target,
         headers: Iterable[tuple[str, str]],
-        body: bytes | None,
+        body: bytes | FileBody | None,
         *,
         connect_s: float,
         read_s: float | None,
@@ -205,7 +206,10 @@ class Wire:
         kept = False
         try:
             _expect(protocol, target, read_s)
-            protocol.transport.write(head + body if body else head)
+            if isinstance(body, FileBody):
+                await _write(protocol, self._loop, head, body)
+            else:
+                protocol.transport.write(head + body if body else head)
             if read_s is not None:
                 protocol.start_timeout()
             message, payload = await _answer(protocol)
@@ -295,13 +299,26 @@ async def _excerpt(payload: Any, most: int, until_s: float) -> bytes:
     return received[:most]
 
 
-async def _write(protocol: Any, loop: asyncio.AbstractEventLoop, head: bytes, body: bytes) -> None:
+async def _write(protocol: Any, loop: asyncio.AbstractEventLoop, head: bytes, body: bytes | FileBody) -> None:
     """Send a large body piece by piece; what goes wrong is told by the reply, or by the lack of one."""
     writer = StreamWriter(protocol, loop)
     try:
         await writer.write(head)
         for start in range(0, len(body), PIECE_BYTES_MAX):
-            await writer.write(body[start : start + PIECE_BYTES_MAX])
+            if isinstance(body, bytes):
+                piece = body[start : start + PIECE_BYTES_MAX]
+            else:
+                piece = await _read_piece(protocol, loop, body, start)
+            await writer.write(piece)
     except (aiohttp.ClientError, OSError):
         return
     protocol.start_timeout()
+
+
+async def _read_piece(protocol: Any, loop: asyncio.AbstractEventLoop, body: FileBody, start: int) -> bytes:
+    """Read one piece in a thread: a disk may be slow, and others use this loop."""
+    try:
+        return await loop.run_in_executor(None, body.piece, start, PIECE_BYTES_MAX)
+    except OSError:
+        protocol.transport.abort()  # the rest that was announced will never come: nobody shall wait for it
+        raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import to_thread
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Self, TypeVar
@@ -140,8 +139,8 @@ class AsyncRecords:
     async def send_import(
         self, content: bytes | Path, *, format: str = "ndjson", idempotency_key: str | None = None
     ) -> Import:
-        """Send a file of rows; it is stored when this returns."""
-        return await self.send(calls.send_import(await to_thread(sending.content, content), format), idempotency_key)
+        """Send rows; they are stored when this returns. A file is read while it is sent, and not held in memory."""
+        return await self.send(calls.send_import(sending.content(content), format), idempotency_key)
 
     async def wait_import(
         self,
@@ -178,14 +177,14 @@ class AsyncRecords:
         async def attempt() -> T:
             try:
                 reply = await self._client.send(
-                    call.method, f"{self._url}{call.path}", headers=headers, **sending.body_of(call)
+                    call.method, f"{self._url}{call.path}", headers=headers, **sending.options_of(call)
                 )
             except Failure as failure:
                 raise sending.failed(failure) from failure.__cause__
             return sending.result(call, reply)
 
         try:
-            with within(self._timeout_s):
+            with within(self._timeout_s + call.takes_s):
                 return await self.link.keyed(sending.key_of(idempotency_key)).call(attempt)
         except Failure as failure:
             raise RenderDBError.of(failure) from failure

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 from holdfast.base import encode
+from holdfast.http import FileBody
 from holdfast_systems.records.client.models import (
     Assignment,
     Company,
@@ -24,6 +25,8 @@ from holdfast_systems.records.client.models import (
 
 T = TypeVar("T")
 JSON = "application/json"
+BYTES_PER_S_MIN = 1_000_000
+"""A file is given so much time that it arrives even at this rate."""
 TYPES = {"ndjson": "application/x-ndjson", "csv": "text/csv"}
 
 
@@ -34,8 +37,10 @@ class Call(Generic[T]):
     method: str
     path: str
     read: Callable[[Mapping[str, Any]], T]
-    body: bytes | None = field(default=None, repr=False)
+    body: bytes | FileBody | None = field(default=None, repr=False)
     content_type: str = JSON
+    takes_s: float = 0.0
+    """How long the body may take to send, besides the usual time."""
 
     @property
     def writes(self) -> bool:
@@ -127,13 +132,14 @@ def enrichment(enrichment_id: str) -> Call[Enrichment]:
     return _read(f"/enrichments/{_part(enrichment_id)}", Enrichment)
 
 
-def send_import(content: bytes, format: str) -> Call[Import]:
+def send_import(content: bytes | FileBody, format: str) -> Call[Import]:
     return Call(
         method="POST",
         path="/imports",
         read=lambda found: model(Import, found),
         body=content,
         content_type=TYPES[format],
+        takes_s=len(content) / BYTES_PER_S_MIN,
     )
 
 

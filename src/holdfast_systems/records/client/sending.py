@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.base import Secret, new_id
 from holdfast.catalog import Failure, parse
 from holdfast.guard import Link
-from holdfast.http import Pool, Reply, Timeouts
+from holdfast.http import FileBody, Pool, Reply, Timeouts
 from holdfast_systems.records.client.calls import Call
 from holdfast_systems.records.client.errors import RenderDBError, ours
 from holdfast_systems.records.faults import RECORDS
@@ -22,8 +23,6 @@ ATTEMPT_S = 30.0
 POLL_S = 0.25
 POLL_S_MAX = 5.0
 PAGE_ROWS = 100
-IMPORT_BYTES_MAX = 268_435_456
-"""A larger file is better sent in several imports: this client holds it in memory."""
 POOL = Pool(connections_max=64, per_host_max=64)
 TIMEOUTS = Timeouts(connect_s=5.0, read_s=ATTEMPT_S, total_s=ATTEMPT_S)
 FAILED_FROM = 400
@@ -69,18 +68,19 @@ def too_late(call: Call[Any]) -> RenderDBError:
     return RenderDBError.of(RECORDS["NETWORK_TIMEOUT"](phase="wait", path=call.path))
 
 
-def content(given: bytes | Path) -> bytes:
-    """The bytes of a file.
+def content(given: bytes | Path) -> bytes | FileBody:
+    """What is sent of it: a file is read while it is sent.
 
     Raises:
-        ValueError: there are more than this client sends at once.
+        OSError: there is no such file.
     """
-    found = given.read_bytes() if isinstance(given, Path) else given
-    if len(found) > IMPORT_BYTES_MAX:
-        raise ValueError(f"this client sends at most {IMPORT_BYTES_MAX} bytes at once; send several files")
-    return found
+    return FileBody(given) if isinstance(given, Path) else given
 
 
-def body_of(call: Call[Any]) -> Any:
-    """The body of a call as the HTTP client takes it."""
-    return {} if call.body is None else {"body": call.body}
+def options_of(call: Call[Any]) -> Any:
+    """The body of a call and the time it may take, as the HTTP client takes them."""
+    body = {} if call.body is None else {"body": call.body}
+    if not call.takes_s:
+        return body
+    attempt_s = ATTEMPT_S + call.takes_s
+    return {**body, "timeouts": replace(TIMEOUTS, read_s=attempt_s, total_s=attempt_s)}

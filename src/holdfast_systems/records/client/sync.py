@@ -139,7 +139,7 @@ class Records:
     def send_import(
         self, content: bytes | Path, *, format: str = "ndjson", idempotency_key: str | None = None
     ) -> Import:
-        """Send a file of rows; it is stored when this returns."""
+        """Send rows; they are stored when this returns. A file is read while it is sent, and not held in memory."""
         return self.send(calls.send_import(sending.content(content), format), idempotency_key)
 
     def wait_import(
@@ -177,14 +177,14 @@ class Records:
         def attempt() -> T:
             try:
                 reply = self._client.send(
-                    call.method, f"{self._url}{call.path}", headers=headers, **sending.body_of(call)
+                    call.method, f"{self._url}{call.path}", headers=headers, **sending.options_of(call)
                 )
             except Failure as failure:
                 raise sending.failed(failure) from failure.__cause__
             return sending.result(call, reply)
 
         try:
-            with within(self._timeout_s):
+            with within(self._timeout_s + call.takes_s):
                 return self.link.keyed(sending.key_of(idempotency_key)).call(attempt)
         except Failure as failure:
             raise RenderDBError.of(failure) from failure

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.http import FileBody
 from holdfast.policy import within
 from holdfast.store import Store
 from holdfast.testing import Faulty, instant
@@ -73,6 +74,21 @@ def test_an_import_tells_of_its_progress(records: Records, tmp_path: Path) -> No
     assert [one.row for one in failed] == [1, 6, 11, 16]
     assert {one.error_code for one in failed} == {"VALIDATION_ERROR"}
     assert len(list(records.companies(page_rows=7))) == 16
+
+
+def test_a_file_is_sent_without_being_read_whole(
+    records: Records, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "rows.ndjson"
+    file.write_bytes(lines(*({"type": "company", "name": f"C{n} " + "x" * 190} for n in range(5_000))))
+    pieces: list[int] = []
+    read = FileBody.piece
+    monkeypatch.setattr(FileBody, "piece", lambda *given: pieces.append(len(found := read(*given))) or found)
+    monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("the whole file is read"))
+    sent = records.send_import(file)
+    assert sum(pieces) == file.stat().st_size
+    assert max(pieces) < file.stat().st_size / 3
+    assert records.wait_import(sent.import_id, timeout_s=60).rows_succeeded == 5_000
 
 
 def test_failing_providers_are_survived(serving: Live, records: Records) -> None:
