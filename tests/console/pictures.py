@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from browser import browser
 from PIL import Image
-from scene import live_an_hour
+from scene import deeds, live_an_hour
 from standing import TOKEN, standing
 
 from holdfast.store import Store
@@ -82,16 +82,6 @@ def shoot(page: Any, address: str, file: Path, *, anonymous: bool) -> None:
     with Image.open(file) as picture:
         # A page has few colours: a quarter of the size, and nobody sees a difference.
         picture.convert("RGB").quantize(COLOURS).save(file, optimize=True)
-
-
-def deeds(store: Store) -> None:
-    """So that the audit has something to show."""
-    from holdfast.operate import Actor, ActorKind, dead_letters, queues
-
-    ann, ben = Actor(ActorKind.CONSOLE, "ann@example.com", "10.0.0.7"), Actor(ActorKind.COMMAND, "ben", "worker-1")
-    letter = DeadLetters(store).list(DeadFilter(queue="mail"), count=1).letters[0]["id"]
-    dead_letters.revive(store, letter, actor=ann, reason="the provider is back")
-    queues.pause(store, "reports", actor=ben, reason="the warehouse is being moved")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from holdfast.catalog import CORE
 from holdfast.catalog.core import BAD_GATEWAY, NETWORK_TIMEOUT, RATE_LIMIT_EXCEEDED
 from holdfast.delivery import Deliveries
 from holdfast.delivery.exchange import Outgoing, Reply
+from holdfast.operate import Actor, ActorKind, dead_letters, queues
 from holdfast.policy import Backoff, Breaker, Retry
 from holdfast.store import Store, Tx
 from holdfast.testing.instant import VirtualTime, virtual_world
@@ -23,7 +24,7 @@ from holdfast.watch.flush import Flusher
 from holdfast.watch.gauges import Gauges
 from holdfast.watch.meter import Meter
 from holdfast.watch.upkeep import Upkeep
-from holdfast.worker import Handlers, Job, Jobs, Queues, ledger, telling
+from holdfast.worker import DeadFilter, DeadLetters, Handlers, Job, Jobs, Queues, ledger, telling
 from holdfast.worker.attempt import attempt
 from holdfast.worker.breakers import SharedBreaker, Tally
 
@@ -172,3 +173,11 @@ def _watched(store: Store) -> Iterator[Any]:
 
 
 CATALOGS = (CORE,)
+
+
+def deeds(store: Store) -> None:
+    """So that the audit has something to show."""
+    ann, ben = Actor(ActorKind.CONSOLE, "ann@example.com", "10.0.0.7"), Actor(ActorKind.COMMAND, "ben", "worker-1")
+    letter = DeadLetters(store).list(DeadFilter(queue="mail"), count=1).letters[0]["id"]
+    dead_letters.revive(store, letter, actor=ann, reason="the provider is back")
+    queues.pause(store, "reports", actor=ben, reason="the warehouse is being moved")

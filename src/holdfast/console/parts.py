@@ -43,7 +43,8 @@ class Column:
 
     title: str
     kind: str = ""
-    """`number` is set to the right, `wide` takes what is left, `short` is never broken, `drawn` holds a picture."""
+    """`number` is set to the right, `wide` takes what is left, `short` is never broken, `drawn` holds a picture;
+    `self` says what it is by itself and needs no title where rows become cards."""
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, caption: str, empty: str) -> Markup:
@@ -160,9 +161,9 @@ def act(visit: Visit, address: str, label: str, *content: str, tone: str = "", b
     )
 
 
-def aside(summary: str, *content: str) -> Markup:
+def aside(summary: str, *content: str, opened: bool = False) -> Markup:
     """Something that is shown when asked for."""
-    return element("details", element("summary", summary), *content)
+    return element("details", element("summary", summary), *content, **({"open": ""} if opened else {}))
 
 
 def pager(visit: Visit, *, older: dict[str, str] | None, words: str = "Older") -> Markup:

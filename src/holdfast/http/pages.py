@@ -64,7 +64,7 @@ def index(catalogs: Sequence[Catalog], places: Sequence[Place] = ()) -> str:
 
 
 def fault_list(catalogs: Sequence[Catalog]) -> str:
-    """Every fault of every catalog, with what the person reads."""
+    """Every fault of every catalog, with what the person reads; folded by catalog, because they are hundreds."""
     told = list(_distinct(catalogs))
     sections = [_catalog(catalog, [found for owner, found in told if owner is catalog]) for catalog in catalogs]
     return _page("Faults", element("h1", "Faults"), *sections)
@@ -121,7 +121,9 @@ def _catalog(catalog: Catalog, told: Sequence[Fault]) -> Markup:
     if not told:
         return Markup()
     rows = [_row(found) for found in told]
-    return element("section", element("h2", catalog.name), element("ul", *rows, class_="faults"))
+    words = f"{len(rows)} code{'' if len(rows) == 1 else 's'}"
+    title = element("summary", element("h2", catalog.name), " ", element("span", words, class_="status"))
+    return element("section", element("details", title, element("ul", *rows, class_="faults")), class_="folded")
 
 
 def _row(told: Fault) -> Markup:

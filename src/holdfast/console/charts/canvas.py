@@ -10,15 +10,15 @@ WIDTH = 1_000
 HEIGHT = 100
 
 
-def canvas(*content: Markup, label: str, kind: str, height: int = HEIGHT) -> Markup:
-    """An SVG that fills its place; what it says is also in its label."""
+def canvas(*content: Markup, label: str, kind: str, height: int = HEIGHT, role: str = "img") -> Markup:
+    """An SVG that fills its place; what it says is also in its label. One with links inside is a `group`."""
     return element(
         "svg",
         *content,
         viewBox=f"0 0 {WIDTH} {height}",
         preserveAspectRatio="none",
         class_=kind,
-        role="img",
+        role=role,
         aria_label=label,
     )
 

@@ -71,8 +71,9 @@ def line_chart(
     scale = _scale(known, thresholds, least, most)
     drawn = [across(scale.y(one.value), f"threshold {one.tone}") for one in thresholds if one.value >= scale.least]
     drawn += [part for line in lines for part in _strokes(line, scale)]
-    drawn += list(_hits(lines, starts_us, step_us, told, where))
-    plot = canvas(*drawn, label=_label(title, lines, told), kind="lines")
+    # The table has the same links: here they would be hundreds of stops for the keyboard and for a screen reader.
+    drawn.append(element("g", *_hits(lines, starts_us, step_us, told, where), aria_hidden="true"))
+    plot = canvas(*drawn, label=_label(title, lines, told), kind="lines", role="group")
     table_link = link(as_table, "As a table", class_="as-table")
     return element(
         "figure",
@@ -134,7 +135,6 @@ def _hits(lines: Sequence[Line], starts_us: Sequence[int], step_us: int, told: T
             end_us = start_us + step_us
             says = joined(f"{span_text(start_us, end_us)}: {', '.join(values)}")
             hit = box(place * width, 0, width, HEIGHT, "hit", Markup(f"<title>{says}</title>"))
-            # The table has the same links: here they would be hundreds of stops for the keyboard.
             yield Markup(f'<a href="{joined(where(start_us, end_us))}" tabindex="-1">{hit}</a>')
 
 

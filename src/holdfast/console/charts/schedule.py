@@ -16,8 +16,12 @@ MARK = 6
 """How wide a moment is drawn."""
 
 
-def schedule_chart(starts_s: Sequence[tuple[float, float]]) -> Markup:
-    """A row for each attempt; calls themselves are taken to be instant."""
+def schedule_chart(starts_s: Sequence[tuple[float, float]], *, of: str = "") -> Markup:
+    """A row for each attempt; calls themselves are taken to be instant.
+
+    Args:
+        of: what is attempted, where a page has several such charts.
+    """
     shown = starts_s[:ATTEMPTS_SHOWN_MAX]
     whole_s = shown[-1][1] or 1.0
     waits = [(0.0, 0.0), *((late[0] - early[0], late[1] - early[1]) for early, late in pairwise(shown))]
@@ -31,7 +35,7 @@ def schedule_chart(starts_s: Sequence[tuple[float, float]]) -> Markup:
         Column("starts after", "short"),
         Column("", "wide drawn"),
     )
-    drawn = table(columns, rows, caption="When each attempt starts", empty="")
+    drawn = table(columns, rows, caption=f"When each attempt starts{of and f': {of}'}", empty="")
     if len(starts_s) <= ATTEMPTS_SHOWN_MAX:
         return drawn
     more = f"{len(starts_s) - ATTEMPTS_SHOWN_MAX} more attempts follow, up to {span_range(*starts_s[-1])}."

@@ -17,7 +17,7 @@ from holdfast.watch.rules_wording import condition_of, summary_of, value_text
 
 ORDER = {Phase.FIRING: 0, Phase.PENDING: 1, Phase.RESOLVED: 2, Phase.INACTIVE: 3}
 COLUMNS = (
-    Column("state"),
+    Column("state", "self"),
     Column("what", "wide"),
     Column("read now", "number"),
     Column("told when"),

@@ -20,9 +20,9 @@ COLUMNS = (
     Column("when"),
     Column("who"),
     Column("from"),
-    Column("verb"),
+    Column("verb", "self"),
     Column("what", "wide"),
-    Column("result"),
+    Column("result", "self"),
     Column("why", "wide"),
 )
 

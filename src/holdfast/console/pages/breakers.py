@@ -101,4 +101,6 @@ def _links(desk: Desk) -> Markup:
     if not rows:
         return Markup()
     note = "Each process keeps its own; the worst of them is shown. They move by themselves."
-    return panel("Links", table((Column("link", "wide"), Column("state")), rows, caption="Links", empty=""), note=note)
+    return panel(
+        "Links", table((Column("link", "wide"), Column("state", "self")), rows, caption="Links", empty=""), note=note
+    )

@@ -27,11 +27,11 @@ NAMES = (
 COLUMNS = (
     Column("letters", "number"),
     Column("died of", "wide"),
-    Column("kind"),
+    Column("kind", "self"),
     Column("last day", "drawn"),
     Column("first seen"),
     Column("last seen"),
-    Column("do"),
+    Column("do", "self"),
 )
 NEWEST = (LATEST_US, "")
 

@@ -20,7 +20,7 @@ from holdfast.worker.queues import Queues, QueueStatus
 FILTERS = ("fingerprint", "code", "remote_code", "queue", "kind", "tenant", "endpoint", "text", "since", "until")
 QUEUES_NAMED_MAX = 8
 MESSAGE_CHARS_MAX = 300
-COLUMNS = (Column("letters", "number"), Column("code"), Column("message", "wide"), Column("kind"))
+COLUMNS = (Column("letters", "number"), Column("code"), Column("message", "wide"), Column("kind", "self"))
 CALLED = {
     "fingerprint": "group",
     "remote_code": "upstream's code",

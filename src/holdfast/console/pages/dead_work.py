@@ -28,7 +28,7 @@ def follow(desk: Desk, visit: Visit, action_id: str) -> Page:
         element("h1", title),
         Live("work", _progress(found, now_us)),
         _again(visit, found),
-        element("p", link(visit.to("dead"), "Dead letters"), " · ", link(visit.to("audit"), "Audit")),
+        element("p", link(visit.to("dead"), "Dead letters"), link(visit.to("audit"), "Audit"), class_="ways"),
     ]
     return Page(title, parts, "dead")
 

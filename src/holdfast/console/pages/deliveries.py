@@ -19,9 +19,9 @@ MESSAGE_CHARS_MAX = 90
 NAMES = (("endpoint", "Endpoint"), ("type", "Event type"), ("code", "Code"), ("tenant", "Tenant"), ("text", "Text"))
 COLUMNS = (
     Column("event"),
-    Column("type"),
+    Column("type", "self"),
     Column("endpoint"),
-    Column("state"),
+    Column("state", "self"),
     Column("attempts", "number"),
     Column("published"),
     Column("what then", "wide"),

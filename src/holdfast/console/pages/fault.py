@@ -88,7 +88,7 @@ def _retry(fault: Fault) -> Iterator[Markup]:
         default = Retry()
         for title, one in (("A call whose link has no rule of its own", default), ("A job", JOB_RETRY)):
             yield element("h3", title)
-            yield schedule_chart(one.backoff.schedule_s(one.attempts))
+            yield schedule_chart(one.backoff.schedule_s(one.attempts), of=title)
 
 
 def _often(desk: Desk, visit: Visit, code: str) -> Markup:
@@ -100,11 +100,11 @@ def _often(desk: Desk, visit: Visit, code: str) -> Markup:
         rows = [Bar(layer or "?", count) for layer, count in sorted(layers.items()) if count]
         shown.append(element("div", element("h3", words.capitalize()), bars(words, rows, empty="Not seen.")))
     dead = link(visit.to("dead", code=code), "Dead letters with this code")
-    failed = link(visit.to("jobs", code=code), "failed jobs with this code")
+    failed = link(visit.to("jobs", code=code), "Failed jobs with this code")
     return panel(
         "How often it happened",
         element("div", *shown, class_="three"),
-        element("p", dead, " · ", failed),
+        element("p", dead, failed, class_="ways"),
     )
 
 

@@ -5,37 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from holdfast.base.formatting import number
+from holdfast.base.formatting import number, plural
 from holdfast.catalog import Catalog, Fault
 from holdfast.console.page import Desk, Page
-from holdfast.console.parts import Column, badge, field, link, panel, table
+from holdfast.console.parts import Column, aside, badge, field, link, table
 from holdfast.console.visit import Visit
-from holdfast.http.markup import Markup, element
+from holdfast.http.markup import Markup, element, joined
 from holdfast.watch.names import ERRORS
 
 LATELY_S = 86_400.0
 COLUMNS = (
     Column("code"),
     Column("status", "number"),
-    Column("retried"),
+    Column("retried", "self"),
     Column("last day", "number"),
     Column("what the person reads", "wide"),
 )
 
 
 def page(desk: Desk, visit: Visit) -> Page:
-    """The whole registry; `text` narrows it."""
+    """The whole registry, folded by catalog; `text` narrows and unfolds it."""
     wanted = (visit.get("text") or "").lower()
     often = counts(desk, LATELY_S)
     sections = []
     for catalog in desk.catalogs:
-        rows = [
-            _row(visit, fault, often.get(fault.code, 0.0))
+        faults = [
+            fault
             for owner, fault in distinct(desk.catalogs)
             if owner is catalog and wanted in f"{fault.code} {fault.says} {fault.technical}".lower()
         ]
+        rows = [_row(visit, fault, often.get(fault.code, 0.0)) for fault in faults]
         if rows:
-            sections.append(panel(catalog.name, table(COLUMNS, rows, caption=f"Faults of {catalog.name}", empty="")))
+            seen = sum(bool(often.get(fault.code)) for fault in faults)
+            words = plural(len(rows), "code") + (f", {seen} seen in the last day" if seen else "")
+            shown = table(COLUMNS, rows, caption=f"Faults of {catalog.name}", empty="")
+            title = joined(element("h2", catalog.name), " ", element("span", words, class_="note"))
+            sections.append(element("section", aside(title, shown, opened=bool(wanted)), class_="panel folded"))
     form = element(
         "form",
         field("Code or words", "text", visit.get("text") or ""),

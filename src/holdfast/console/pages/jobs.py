@@ -18,9 +18,9 @@ MESSAGE_CHARS_MAX = 90
 NAMES = (("queue", "Queue"), ("kind", "Kind"), ("code", "Code"), ("tenant", "Tenant"), ("text", "Text"))
 COLUMNS = (
     Column("job"),
-    Column("state"),
+    Column("state", "self"),
     Column("queue"),
-    Column("kind"),
+    Column("kind", "self"),
     Column("attempts", "number"),
     Column("created"),
     Column("what then", "wide"),

@@ -22,7 +22,7 @@ HANDS_MAX = 50
 """So many queues have their forms shown; the others are reached by the command line."""
 COLUMNS = (
     Column("queue"),
-    Column("state"),
+    Column("state", "self"),
     Column("ready", "number"),
     Column("waiting", "number"),
     Column("processing", "number"),
