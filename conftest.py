@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import HealthCheck, settings
 
 from holdfast.http.wrong_tokens import WRONG_TOKENS
 from holdfast.store import Store
+from holdfast.testing.accessibility import Inspector, inspector
+from holdfast.testing.npm import NotInstalled
 from holdfast.testing.pgbouncer import PgBouncer, PgBouncerMissing
 from holdfast.testing.postgres import PostgresAddress
 
@@ -72,6 +75,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def root() -> Path:
     """The folder that holds pyproject.toml."""
     return Path(__file__).parent
+
+
+@pytest.fixture
+def inspected(root: Path) -> Iterator[Inspector]:
+    """A browser with axe-core; without one of them the test is skipped, and says what was missing."""
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(inspector(root / "build"))
+        except NotInstalled as missing:
+            pytest.skip(f"ACCESSIBILITY NOT TESTED: {missing}")
+        yield found
 
 
 @pytest.fixture(scope="session")

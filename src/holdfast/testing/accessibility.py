@@ -1,15 +1,20 @@
 """What axe-core finds on a page, and whether a finger can hit what is there to be pressed.
 
 The page is one of Playwright's. Nothing of axe-core is shipped: its npm package is installed where a test needs it.
+`inspector` opens a browser; `Inspector.pages` gives a page for each look, and `Inspector.check` writes down what is
+wrong with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.testing.npm import npm_package
+from holdfast.testing.npm import NotInstalled, npm_package
 
 AXE = "axe-core@4.14.0"
 SERIOUS = ("serious", "critical")
@@ -49,6 +54,60 @@ _SMALL = """(least) => {
     .filter((one) => box(one).height < least - 0.5)
     .map((one) => Math.round(box(one).height) + " px: " + one.outerHTML.slice(0, 120));
 }"""
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+LAUNCH_MS = 90_000
+PATIENCE_MS = 60_000
+
+
+@dataclass(slots=True)
+class Inspector:
+    """A browser with axe-core, and what was found with it."""
+
+    script: str
+    browser: Any
+    found: dict[str, list[str]] = field(default_factory=dict)
+    """By the name of the page and the look, what is wrong with it."""
+    checked: set[str] = field(default_factory=set)
+
+    def pages(self) -> Iterator[Any]:
+        """A new page in a new context for each look, one after the other."""
+        for look in LOOKS:
+            context = self.browser.new_context(**look)
+            page = context.new_page()
+            page.set_default_timeout(PATIENCE_MS)
+            yield page
+            context.close()
+
+    def check(self, page: Any, name: str) -> None:
+        """Look at the page as it is now."""
+        self.checked.add(name)
+        scheme = "dark" if page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") else "light"
+        wrong = troubles(page, self.script)
+        if wrong:
+            self.found[f"{name}, {scheme}, {page.viewport_size['width']} px"] = wrong
+
+
+@contextmanager
+def inspector(folder: Path) -> Iterator[Inspector]:
+    """A browser with axe-core, which is installed below a folder.
+
+    Raises:
+        NotInstalled: there is no browser, or no axe-core and no way to install it.
+    """
+    program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if program is None:
+        raise NotInstalled("there is no Chromium on the path")
+    script = axe_script(folder)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=LAUNCH_MS)
+        try:
+            yield Inspector(script, browser)
+        finally:
+            browser.close()
 
 
 def axe_script(folder: Path) -> str:
