@@ -60,6 +60,9 @@ CONTROL_PLANE_ROUTES = (
     *(RouteAccess(route, part=CONTROL_PLANE, shared="plans and offerings are everybody's") for route in ANY_TOKEN),
     *(RouteAccess(route, other=403, lower=403, part=CONTROL_PLANE) for route in TRUSTED),
     *(RouteAccess(route, other=404, part=CONTROL_PLANE) for route in OF_BUYER),
+    public("GET /", "the buyer's page, which holds nothing of anybody", part=CONTROL_PLANE),
+    public("GET /page.js", "a file of the buyer's page", part=CONTROL_PLANE),
+    public("GET /page.css", "a file of the buyer's page", part=CONTROL_PLANE),
     public("POST /buyers/enter", "the ticket of the link is the proof", part=CONTROL_PLANE),
     # The signature in the address is the proof, and no token replaces it.
     RouteAccess("PUT /uploads/{upload_id}", nobody=403, wrong_token=403, other=403, lower=403, part=CONTROL_PLANE),

@@ -64,6 +64,13 @@ class Context:
             return f"{self.ground.address}/{part}"
         raise SettingInvalid(f"{PREFIX}{name.upper()}: set it to the address of the {part}, which is not served here")
 
+    def known_address(self, part: str) -> str:
+        """Where a service stands; empty where nobody has said."""
+        try:
+            return self.address_of(part)
+        except SettingInvalid:
+            return ""
+
     def standin(self, name: str) -> str:
         """Where an outside service is: as the setting says, or its stand-in; empty where there is neither."""
         configured: str = getattr(self.settings, f"{name}_url")

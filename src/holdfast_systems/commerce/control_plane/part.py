@@ -20,6 +20,7 @@ from holdfast_systems.commerce.control_plane.ledger import Ledger
 from holdfast_systems.commerce.control_plane.service import Service
 from holdfast_systems.commerce.faults import REMAP
 from holdfast_systems.commerce.model import CONTROL_PLANE
+from holdfast_systems.commerce.pages.buyer import PATHS, buyer_page
 from holdfast_systems.commerce.parts import Context, Part
 
 BODY_BYTES_MAX = 65_536
@@ -55,6 +56,7 @@ def part(context: Context) -> Part:
         billing_routes(ledger),
         buyer_routes(service, context.tokens),
         *knowledge.routes,
+        buyer_page(context),
     ]
     handlers = _handlers(ledger, every_s=settings.sweep_every_s)
     knowledge.add_handlers(handlers)
@@ -114,8 +116,12 @@ def _kinds(scope: Scope) -> frozenset[CallerKind]:
 
 
 def _is_public(scope: Scope) -> bool:
-    """A ticket is all the proof that its link brings, and the signature in its address all that a file does."""
-    return (below(scope) == ENTER and scope["method"] == "POST") or _is_file(scope)
+    """The page holds nothing of anybody; a ticket is all the proof that its link brings, the signature in its address
+    all that a file does.
+    """
+    path, method = below(scope), scope["method"]
+    page = path in PATHS and method in ("GET", "HEAD")
+    return page or (path == ENTER and method == "POST") or _is_file(scope)
 
 
 def _is_file(scope: Scope) -> bool:

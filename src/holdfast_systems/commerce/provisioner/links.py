@@ -7,6 +7,7 @@ the time in Retry-After when it answers 429; and not again when it answers anyth
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from holdfast.base import Secret
 from holdfast.catalog import Failure
@@ -40,6 +41,7 @@ class ControlPlane:
 
     def __init__(self, address: str, tokens: Tokens, *, timeout_s: float) -> None:
         self.link = to_control_plane()
+        self._address = address
         self._url = f"{address}/integrations/saleor/order-paid"
         self._tokens = tokens
         self._client = LoopClient(Timeouts(connect_s=timeout_s, read_s=timeout_s, total_s=timeout_s))
@@ -59,6 +61,18 @@ class ControlPlane:
     def provision_once(self, line: Line) -> dict[str, Any]:
         """The same in one attempt that blocks, for a job, which has attempts of its own."""
         return _read(line, self._client.sync.send("POST", self._url, **self._request(line)))
+
+    async def enter(self, user_id: str) -> str:
+        """A link that signs a buyer in, once.
+
+        Raises:
+            Failure: CONTROL_PLANE_UNAVAILABLE; or why there was no reply.
+        """
+        asked: Any = {"headers": self._tokens.headers(), "json": {"userId": user_id}}
+        reply = await self._client.here.send("POST", f"{self._address}/buyers/sessions", **asked)
+        if not reply.ok:
+            raise CONTROL_PLANE_UNAVAILABLE()
+        return f"{self._address}/#ticket={quote(reply.json()['ticket'])}"
 
     def close(self) -> None:
         """Close every connection."""

@@ -36,6 +36,7 @@ def part(context: Context) -> Part:
         webhook=f"{own}{ORDER_PAID}",
         secret=settings.saleor_secret,
         retry_s=settings.saleor_standin_retry_s,
+        enter=plane.enter,
     )
 
     def stop() -> None:
@@ -50,6 +51,12 @@ def part(context: Context) -> Part:
         handlers=provisioning.handlers(),
         checks=checks,
         standins={SALEOR: standin} if context.ground.standins and not settings.saleor_url else {},
-        says=[] if saleor or settings.saleor_secret else ["No shop: set HOLDFAST_COMMERCE_SALEOR_URL"],
+        says=_says(context, saleor),
         stop=stop,
     )
+
+
+def _says(context: Context, saleor: str) -> list[str]:
+    if context.ground.standins and not context.settings.saleor_url:
+        return [f"Buy, chat, see the charge: {saleor}/"]
+    return [] if saleor or context.settings.saleor_secret else ["No shop: set HOLDFAST_COMMERCE_SALEOR_URL"]

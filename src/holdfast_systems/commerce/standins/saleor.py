@@ -1,9 +1,9 @@
 """A stand-in for the shop (Saleor): it publishes its key, signs its webhooks, and repeats those that fail.
 
-`POST /orders` pays an order, `GET /orders/{id}` shows what became of its webhook, `POST /orders/{id}/redeliver` sends
-it once more, `POST /apps/install` installs an app by its manifest. As the real shop, it waits 20 seconds for an answer,
-repeats up to five times when the answer is a 5xx or does not come, and gives up at once after a 3xx or 4xx. What it
-knows it keeps in memory.
+Its page pays an order with one click. `POST /orders` pays one too, `GET /orders/{id}` shows what became of its webhook,
+`POST /orders/{id}/redeliver` sends it once more, `POST /apps/install` installs an app by its manifest. As the real
+shop, it waits 20 seconds for an answer, repeats up to five times when the answer is a 5xx or does not come, and gives
+up at once after a 3xx or 4xx. What it knows it keeps in memory.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from holdfast.http import Reply, Timeouts
 from holdfast.http.asgi import Application
 from holdfast.testing import Faulty
 from holdfast_systems.commerce.loop_client import LoopClient
+from holdfast_systems.commerce.pages.shop import Enter, shop_page
 from holdfast_systems.commerce.standins.saleor_keys import ShopKeys
 
 WAIT_S = 20.0
@@ -172,10 +173,15 @@ class Shop:
         return None if found is None else {"id": found}
 
 
-def saleor_standin(*, address: str, webhook: str, secret: Secret, retry_s: float) -> Application:
-    """The stand-in, with switches for its faults."""
+def saleor_standin(*, address: str, webhook: str, secret: Secret, retry_s: float, enter: Enter) -> Application:
+    """The stand-in, with switches for its faults.
+
+    Args:
+        enter: makes the link into a buyer's account, for the page.
+    """
     shop = Shop(address=address, webhook=webhook, secret=secret, retry_s=retry_s)
     app = FastAPI(title="Stand-in for Saleor", docs_url=None, redoc_url=None, openapi_url=None)
+    app.include_router(shop_page(enter))
 
     @app.get("/.well-known/jwks.json")
     async def key_set() -> dict[str, Any]:
