@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from holdfast.catalog import Catalog
 from holdfast.catalog.durable import IDEMPOTENCY_IN_PROGRESS, IDEMPOTENCY_PAYLOAD_MISMATCH
@@ -47,6 +47,15 @@ OWNERS = EVERYBODY - {CallerKind.WIDGET}
 InstanceId = Annotated[str, Path(pattern=ID)]
 
 
+def _said(text: str) -> str:
+    """An input that says something, and that every database can keep."""
+    if not text.strip():
+        raise ValueError("this says nothing")
+    if "\0" in text:
+        raise ValueError("this holds a NUL character")
+    return text
+
+
 class Session(BaseModel):
     """Who wants to chat with which instance."""
 
@@ -59,7 +68,7 @@ class RunRequest(BaseModel):
     """What is asked, and the id by which a repeat is known."""
 
     model_config = ConfigDict(extra="forbid")
-    input: str = Field(min_length=1, max_length=INPUT_CHARS_MAX)
+    input: Annotated[str, Field(max_length=INPUT_CHARS_MAX), AfterValidator(_said)]
     clientRunId: str = Field(pattern=CLIENT_RUN)  # noqa: N815
     userId: str | None = Field(default=None, pattern=USER)  # noqa: N815
     """For services, which speak for somebody; of others it is not read."""

@@ -169,7 +169,9 @@ def _body(run: Run, instance: Instance) -> dict[str, Any]:
 
 def _answer(read: Any) -> Answer:
     try:
-        return Answer(str(read["output"]), max(0, int(read["usage"]["credits"])))
+        # PostgreSQL keeps no NUL character, and an answer that cannot be kept would be an answer that is lost.
+        output = str(read["output"]).replace("\0", "\ufffd")
+        return Answer(output, max(0, int(read["usage"]["credits"])))
     except (KeyError, TypeError, ValueError) as wrong:
         raise INVALID_RESPONSE(reason="answer") from wrong
 

@@ -228,11 +228,13 @@ def test_1_2_401_without_a_token_in_force(served: Live, ann: Bought, run_of_ann:
         {"input": ""},
         {"input": "x" * 32_001},
         {"input": 7},
+        {"input": " \n"},
+        {"input": "a\0b"},
         {"clientRunId": "a:b"},
         {"clientRunId": ""},
         {"more": 1},
     ],
-    ids=["empty", "long", "number", "colon", "no-id", "unknown"],
+    ids=["empty", "long", "number", "blank", "nul", "colon", "no-id", "unknown"],
 )
 def test_1_2_400_names_the_field(served: Live, ann: Bought, wrong: dict[str, object]) -> None:
     body = {"input": "Hello", "clientRunId": "c1", **wrong}
