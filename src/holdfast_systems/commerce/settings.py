@@ -64,6 +64,8 @@ class Settings:
     """Runs that are asked for, for each instance whose plan does not say."""
     concurrent_runs: int = 4
     """Runs at once, for each instance whose plan does not say."""
+    run_days: float = 90.0
+    """How long the gateway keeps ended runs, with what was asked and answered; the ledger keeps their charges."""
     loopback_origins: str = "allow"
     """Whether pages of the visitor's own machine may embed any instance: allow or refuse."""
     soft_fail_concurrency: int = 2

@@ -23,6 +23,7 @@ from holdfast_systems.commerce.model import CONTROL_PLANE, GATEWAY, RUNNER
 from holdfast_systems.commerce.parts import Context, Part
 from holdfast_systems.commerce.settings import Settings
 
+DAY_S = 86_400.0
 PAGES = "holdfast_systems.commerce.pages.widget"
 """The module of the widget's pages; its `widget_pages(context)` answers everything below `PAGE_PATHS`."""
 PAGE_PATHS = ("/widget.js", "/widget/")
@@ -52,6 +53,7 @@ def part(context: Context) -> Part:
         origins=Origins(context.address_of(GATEWAY), loopback=settings.loopback_origins == "allow"),
         sessions_per_minute=settings.sessions_per_minute,
     )
+    reconciliation = Reconciliation(runs, control_plane, kept_s=settings.run_days * DAY_S)
     app = application(gateway, context.tokens, context.catalog)
 
     def stop() -> None:
@@ -62,7 +64,7 @@ def part(context: Context) -> Part:
     return Part(
         name=GATEWAY,
         app=_with_pages(app, context),
-        handlers=Reconciliation(runs, control_plane).handlers(sweep_every_s=settings.sweep_every_s),
+        handlers=reconciliation.handlers(sweep_every_s=settings.sweep_every_s),
         checks={
             "billing": link_check(links.authorize),
             "runner": link_check(links.runner),

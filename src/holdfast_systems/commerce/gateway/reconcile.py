@@ -20,6 +20,7 @@ from holdfast_systems.commerce.gateway.runs import QUEUE, RELEASE, SETTLE, SWEEP
 SWEEP_QUEUE = "commerce.gateway.sweep"
 SWEPT_MAX = 200
 """Runs that one sweep looks at; the next one takes the rest."""
+PRUNED_MAX = 1_000
 CONCURRENCY = 4
 AWAY_S = 5.0
 """How long a job waits while the control plane is away; no attempt is spent."""
@@ -31,8 +32,13 @@ _log = logging.getLogger("holdfast.commerce")
 class Reconciliation:
     """The jobs of the gateway."""
 
-    def __init__(self, runs: Runs, control_plane: ControlPlane) -> None:
+    def __init__(self, runs: Runs, control_plane: ControlPlane, *, kept_s: float) -> None:
+        """
+        Args:
+            kept_s: how long ended runs are kept.
+        """
         self._runs = runs
+        self._kept_s = kept_s
         self._control_plane = control_plane
 
     def handlers(self, *, sweep_every_s: float) -> Handlers:
@@ -104,8 +110,9 @@ class Reconciliation:
         return None
 
     def sweep(self, job: Job) -> None:  # noqa: ARG002 - the clock says nothing more
-        """End the runs whose process is taken for dead."""
+        """End the runs whose process is taken for dead, and forget those that ended long ago."""
         for run_id in self._runs.overdue(SWEPT_MAX):
             ended = self._runs.recover(run_id)
             if ended is not None:
                 _log.warning("the process of run %s died; the run is %s", run_id, ended.state.value)
+        self._runs.prune(older_than_s=self._kept_s, count=PRUNED_MAX)

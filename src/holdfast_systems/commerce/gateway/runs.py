@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.base import id_floor, now_us
 from holdfast.catalog import Failure
 from holdfast.catalog.durable import IDEMPOTENCY_IN_PROGRESS, IDEMPOTENCY_PAYLOAD_MISMATCH
 from holdfast.store import Store, Tx
@@ -21,6 +22,7 @@ from holdfast_systems.commerce.faults import (
 )
 from holdfast_systems.commerce.gateway.instances import Instance
 from holdfast_systems.commerce.gateway.model import DONE, REPEATABLE, Billing, Run, RunState, kept, run_of, told
+from holdfast_systems.commerce.model import RUN
 
 QUEUE = "commerce.gateway"
 SETTLE, RELEASE, SWEEP = "commerce.run.settle", "commerce.run.release", "commerce.run.sweep"
@@ -201,6 +203,11 @@ class Runs:
     def overdue(self, count: int) -> list[str]:
         """Runs whose process is taken for dead, those that wait longest first."""
         return [row[0] for row in self._store.atomic(lambda tx: tx.rows("gateway.overdue", count=count), write=False)]
+
+    def prune(self, *, older_than_s: float, count: int) -> int:
+        """Forget ended runs that were begun so long ago; how many. Their charges stay in the ledger."""
+        floor = f"{RUN}_{id_floor(now_us() - round(older_than_s * SECOND_US)).replace('-', '')}"
+        return self._store.atomic(lambda tx: tx.run("gateway.prune", floor=floor, count=count), repeatable=True)
 
     def recover(self, run_id: str) -> Run | None:
         """End a run whose process is taken for dead, or leave its charge to a job; None if there was nothing to do."""

@@ -90,3 +90,10 @@ SELECT id, user_id, state, billing, credits, charged, ledger_entry_id, failure, 
   FROM holdfast_commerce_run
  WHERE instance_id = :instance_id AND tenant = :tenant AND (CAST(:before AS TEXT) IS NULL OR id < :before)
  ORDER BY id DESC LIMIT :count;
+
+-- name: prune
+-- Ids begin with the time at which they were made. What is still to be charged stays, however old it is.
+DELETE FROM holdfast_commerce_run
+ WHERE id IN (SELECT id FROM holdfast_commerce_run
+               WHERE id < :floor AND state IN ('settled', 'written_off', 'refused', 'failed', 'interrupted')
+               ORDER BY id LIMIT :count);

@@ -257,6 +257,15 @@ def test_the_list_of_runs_goes_on_by_its_cursor(bought: Bought, monkeypatch: pyt
     assert found == ids[::-1]
 
 
+def test_ended_runs_are_forgotten_and_their_charges_are_not(store: Store, tmp_path: Path) -> None:
+    with running(store, tmp_path / "commerce", sweep_every_s="1", run_days="0.00001") as live:
+        bought = buy(live)
+        widget = bought.widget()
+        run_id = widget.run("c1").json()["runId"]
+        wait_until(lambda: widget.show(run_id).status_code == 404, within_s=PATIENCE_S, what="the run is forgotten")
+        assert [entry["runId"] for entry in bought.charges()] == [run_id]
+
+
 # -- states --------------------------------------------------------------------------------------------------------
 
 
