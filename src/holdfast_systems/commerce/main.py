@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 
 from holdfast.http.asgi import Application
 from holdfast.http.system import Ground, System
@@ -27,7 +26,7 @@ def build(ground: Ground) -> System:
     """
     settings = read_settings(ground.environment)
     tables.prepare(ground.store)
-    here = frozenset(name for name in PARTS if (ground.parts is None or name in ground.parts) and _exists(name))
+    here = frozenset(name for name in PARTS if ground.parts is None or name in ground.parts)
     context = Context(
         ground=ground,
         settings=settings,
@@ -70,15 +69,8 @@ def _each(calls: Iterable[Callable[[], None]]) -> None:
         call()
 
 
-def _module(name: str) -> str:
-    return f"{tables.PACKAGE}.{name.replace('-', '_')}"
-
-
-def _exists(name: str) -> bool:
-    return find_spec(_module(name)) is not None and find_spec(f"{_module(name)}.part") is not None
-
-
 def _made(name: str) -> Callable[[Context], Part]:
     """What makes a service; loaded only where it is served, since each needs libraries of its own."""
-    make: Callable[[Context], Part] = import_module(f"{_module(name)}.part").part
+    module = import_module(f"{tables.PACKAGE}.{name.replace('-', '_')}.part")
+    make: Callable[[Context], Part] = module.part
     return make

@@ -88,36 +88,39 @@ SELECT id, tenant, available, held, spent, paid_in FROM holdfast_commerce_wallet
 SELECT number, id, kind, credits, available, held, spent, paid_in, instance_id, reservation_id, run_id, order_id, line_id, sku, quantity, late, shortfall, created_us
   FROM holdfast_commerce_entry WHERE wallet_id = :wallet_id AND number < :before ORDER BY number DESC LIMIT :count;
 
--- name: wallets_after
-SELECT id, tenant, available, held, spent, paid_in, entry_count FROM holdfast_commerce_wallet
- WHERE id > :after ORDER BY id LIMIT :count;
+-- name: proofs
+-- Each wallet beside what its entries and reservations say, in one statement and so at one moment.
+SELECT wallet.id, wallet.tenant, wallet.available, wallet.held, wallet.spent, wallet.paid_in, wallet.entry_count,
+       (SELECT count(*) FROM holdfast_commerce_entry AS entry WHERE entry.wallet_id = wallet.id) AS entries,
+       (SELECT COALESCE(sum(entry.credits), 0) FROM holdfast_commerce_entry AS entry
+         WHERE entry.wallet_id = wallet.id AND entry.kind <> 'charge') AS entries_paid_in,
+       (SELECT COALESCE(sum(entry.credits), 0) FROM holdfast_commerce_entry AS entry
+         WHERE entry.wallet_id = wallet.id AND entry.kind = 'charge') AS entries_spent,
+       (SELECT COALESCE(sum(reservation.budget), 0) FROM holdfast_commerce_reservation AS reservation
+         WHERE reservation.wallet_id = wallet.id AND reservation.state = 'held') AS reservations_held,
+       -- Charges whose reservation does not say the same.
+       (SELECT count(*) FROM holdfast_commerce_entry AS entry
+          LEFT JOIN holdfast_commerce_reservation AS reservation ON reservation.id = entry.reservation_id
+         WHERE entry.wallet_id = wallet.id AND entry.kind = 'charge'
+           AND (reservation.id IS NULL OR reservation.state <> 'settled' OR reservation.entry_id <> entry.id
+                OR reservation.charged <> entry.credits OR reservation.wallet_id <> entry.wallet_id)) AS unmatched,
+       -- Entries that do not follow from the one before: what was paid and spent grows by exactly what the entry moves.
+       (SELECT count(*) FROM holdfast_commerce_entry AS entry
+          LEFT JOIN holdfast_commerce_entry AS earlier
+            ON earlier.wallet_id = entry.wallet_id AND earlier.number = entry.number - 1
+         WHERE entry.wallet_id = wallet.id
+           AND ((entry.number > 1 AND earlier.number IS NULL)
+                OR entry.paid_in <> COALESCE(earlier.paid_in, 0) + CASE WHEN entry.kind <> 'charge' THEN entry.credits ELSE 0 END
+                OR entry.spent <> COALESCE(earlier.spent, 0) + CASE WHEN entry.kind = 'charge' THEN entry.credits ELSE 0 END
+                OR entry.available + entry.held + entry.spent <> entry.paid_in)) AS broken
+  FROM holdfast_commerce_wallet AS wallet WHERE wallet.id > :after ORDER BY wallet.id LIMIT :count;
 
--- name: sums_of_entries
-SELECT wallet_id, count(*), max(number),
-       sum(CASE WHEN kind <> 'charge' THEN credits ELSE 0 END), sum(CASE WHEN kind = 'charge' THEN credits ELSE 0 END)
-  FROM holdfast_commerce_entry WHERE wallet_id {among: ids} GROUP BY wallet_id;
-
--- name: sums_of_reservations
-SELECT wallet_id, sum(CASE WHEN state = 'held' THEN budget ELSE 0 END), sum(CASE WHEN state = 'settled' THEN charged ELSE 0 END),
-       sum(CASE WHEN state = 'settled' THEN 1 ELSE 0 END)
-  FROM holdfast_commerce_reservation WHERE wallet_id {among: ids} GROUP BY wallet_id;
-
--- name: unmatched_charges
--- Charges whose reservation does not say the same, and the other way round.
-SELECT entry.wallet_id, entry.id FROM holdfast_commerce_entry AS entry
-  LEFT JOIN holdfast_commerce_reservation AS reservation ON reservation.id = entry.reservation_id
- WHERE entry.wallet_id {among: ids} AND entry.kind = 'charge'
-   AND (reservation.id IS NULL OR reservation.state <> 'settled' OR reservation.entry_id <> entry.id
-        OR reservation.charged <> entry.credits OR reservation.wallet_id <> entry.wallet_id)
- ORDER BY entry.wallet_id, entry.number LIMIT :count;
-
--- name: broken_steps
--- Entries that do not follow from the one before: what was paid and spent grows by exactly what the entry moves.
-SELECT entry.wallet_id, entry.id FROM holdfast_commerce_entry AS entry
-  LEFT JOIN holdfast_commerce_entry AS earlier ON earlier.wallet_id = entry.wallet_id AND earlier.number = entry.number - 1
- WHERE entry.wallet_id {among: ids} AND (
-       (entry.number > 1 AND earlier.number IS NULL)
-    OR entry.paid_in <> COALESCE(earlier.paid_in, 0) + CASE WHEN entry.kind <> 'charge' THEN entry.credits ELSE 0 END
-    OR entry.spent <> COALESCE(earlier.spent, 0) + CASE WHEN entry.kind = 'charge' THEN entry.credits ELSE 0 END
-    OR entry.available + entry.held + entry.spent <> entry.paid_in)
- ORDER BY entry.wallet_id, entry.number LIMIT :count;
+-- name: orphans
+-- What was settled without its charge, and what belongs to no wallet.
+SELECT (SELECT count(*) FROM holdfast_commerce_reservation AS reservation
+          LEFT JOIN holdfast_commerce_entry AS entry ON entry.id = reservation.entry_id
+         WHERE reservation.state = 'settled' AND (entry.id IS NULL OR entry.reservation_id <> reservation.id)) AS uncharged,
+       (SELECT count(*) FROM holdfast_commerce_entry AS entry
+         WHERE NOT EXISTS (SELECT 1 FROM holdfast_commerce_wallet AS wallet WHERE wallet.id = entry.wallet_id)) AS entries,
+       (SELECT count(*) FROM holdfast_commerce_reservation AS reservation
+         WHERE NOT EXISTS (SELECT 1 FROM holdfast_commerce_wallet AS wallet WHERE wallet.id = reservation.wallet_id)) AS reservations;
