@@ -13,7 +13,7 @@ from typing import Any
 from bench.measure import machine
 from bench.table import Row, as_json, rendered
 
-SUITES = ("guard", "jobs", "edge", "delivery", "conversion", "credentials", "reports", "records", "console")
+SUITES = ("guard", "jobs", "edge", "delivery", "conversion", "credentials", "reports", "records", "commerce", "console")
 """Each is a module of this package with a `TITLE`, the `PACKAGES` it measures and `run(quick) -> list[Row]`."""
 RESULTS = Path(__file__).parent / "results"
 

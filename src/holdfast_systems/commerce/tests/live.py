@@ -243,10 +243,17 @@ class Process:
 
 
 @contextmanager
-def apart(database: str, folder: Path, *, parts: Sequence[str] = PARTS, **settings: str) -> Iterator[Live]:
+def apart(
+    database: str,
+    folder: Path,
+    *,
+    parts: Sequence[str] = PARTS,
+    ports: Mapping[str, int] | None = None,
+    **settings: str,
+) -> Iterator[Live]:
     """The services as processes of their own, each with its stand-ins and its worker."""
     folder.mkdir(parents=True, exist_ok=True)
-    ports = {part: free_port() for part in parts}
+    ports = {part: free_port() for part in parts} if ports is None else ports
     urls = {part: f"http://127.0.0.1:{port}" for part, port in ports.items()}
     own = {"service_token": SERVICE_TOKEN, **{_setting(part): url for part, url in urls.items()}}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
