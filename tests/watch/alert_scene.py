@@ -19,7 +19,7 @@ from holdfast.watch.alert_ledger import QUEUE
 from holdfast.watch.flush import Flusher
 from holdfast.watch.meter import Meter
 from holdfast.watch.names import Metric
-from holdfast.watch.slices import LONG_S
+from holdfast.watch.slices import WIDTHS_S
 from holdfast.worker import Handlers, ledger
 from holdfast.worker.attempt import attempt
 
@@ -38,7 +38,8 @@ def stand_at_a_slice(time: VirtualTime) -> None:
 
     It moves by whole 1024ths of a second: sums of those are exact, so two readings are apart by just what was waited.
     """
-    left_us = LONG_S * 1_000_000 - now_us() % (LONG_S * 1_000_000)
+    widest_us = WIDTHS_S[-1] * 1_000_000
+    left_us = widest_us - now_us() % widest_us
     time.advance((left_us * 1_024 // 1_000_000 + 2) / 1_024)
 
 

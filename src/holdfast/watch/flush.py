@@ -15,7 +15,7 @@ from holdfast.store import Row, Store, Tx
 from holdfast.watch.labels import label_text
 from holdfast.watch.meter import Delta, Meter, Values
 from holdfast.watch.names import BY_NAME, OTHER, Kind, Metric
-from holdfast.watch.slices import WIDTHS_S
+from holdfast.watch.slices import SHORT_S
 
 BEAT_S = 20.0
 """A process that shows gauges of its own says so often that it is alive."""
@@ -155,8 +155,8 @@ def _add_rows(tx: Tx, rows: list[Row]) -> None:
         some = rows[start : start + ROWS_MAX]
         tx.many("metric.add_totals", some)
         grown = [row for row in some if row[2]]
-        for width_s in WIDTHS_S if grown else ():
-            tx.many("metric.add_slices", grown, width_s=width_s, width_us=width_s * 1_000_000)
+        if grown:
+            tx.many("metric.add_slices", grown, width_s=SHORT_S, width_us=SHORT_S * 1_000_000)
 
 
 def _series(tx: Tx) -> dict[str, set[str]]:

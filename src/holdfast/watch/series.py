@@ -1,8 +1,8 @@
 """Numbers over time: how much a counter grew, the points of a chart, quantiles, and what a gauge shows.
 
-Counters are known by slices of time. A window takes in every slice that it touches, so it may reach back a few seconds
-further than asked, and never misses what it should count. Windows of less than half an hour are read from slices of
-ten seconds, longer ones from coarser slices. An event counts from the flush that brought it to the store.
+Counters are known by slices of time, which are coarser the longer ago they are. A window takes in every slice that it
+touches, so it may reach back further than asked by as much as the slice at its beginning is wide (ten seconds for five
+minutes), and never misses what it should count. An event counts from the flush that brought it to the store.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.store import Row, Store, Tx
 from holdfast.watch.gauges import Gauges, Sample, merged
 from holdfast.watch.labels import Labels, fits, read_labels
 from holdfast.watch.names import BY_NAME, Kind
-from holdfast.watch.slices import width_of_step, width_of_window
+from holdfast.watch.slices import width_at
 
 POINTS_MAX = 2_000
 """So many points a chart may have."""
@@ -202,9 +202,9 @@ class StoreSeries:
             now_us = tx.now_us()
             end_us = now_us + 1 if until_us is None else until_us
             since_us = end_us - int(over_s * 1_000_000)
-            width_s = width_of_window(over_s, (now_us - since_us) / 1_000_000)
-            span = {"after_us": since_us - width_s * 1_000_000, "until_us": end_us}
-            return tx.rows("metric.increases", name=name, width_s=width_s, **span)
+            widest_us = width_at((now_us - since_us) / 1_000_000) * 1_000_000
+            span = {"after_us": since_us - widest_us, "since_us": since_us, "until_us": end_us}
+            return tx.rows("metric.increases", name=name, **span)
 
         return [(read_labels(text), value) for text, value in self._store.atomic(phase, write=False)]
 
@@ -238,9 +238,9 @@ class _Steps:
         if not (until_us > since_us and step_s > 0):
             raise BAD_REQUEST("A chart ends after it begins, and its steps have a length.")
         now_us = store.atomic(lambda tx: tx.now_us(), write=False)
-        self.width_s = width_of_step(step_s, (now_us - since_us) / 1_000_000)
-        # A step is whole slices.
-        self.step_us = max(1, ceil(step_s / self.width_s)) * self.width_s * 1_000_000
+        width_s = width_at((now_us - since_us) / 1_000_000)
+        # A step is whole slices, also of the coarsest, which are those at its beginning.
+        self.step_us = max(1, ceil(step_s / width_s)) * width_s * 1_000_000
         self.since_us = since_us // self.step_us * self.step_us
         self.until_us = until_us
         if (until_us - self.since_us) // self.step_us >= POINTS_MAX:
@@ -251,7 +251,7 @@ class _Steps:
 
     def rows(self, statement: str, name: str) -> list[Row]:
         asked = {"since_us": self.since_us, "until_us": self.until_us, "step_us": self.step_us}
-        return self._store.atomic(lambda tx: tx.rows(statement, name=name, width_s=self.width_s, **asked), write=False)
+        return self._store.atomic(lambda tx: tx.rows(statement, name=name, **asked), write=False)
 
 
 def _filled(steps: _Steps, found: Mapping[int, Mapping[str, float]], keys: Sequence[str]) -> Points:

@@ -1,29 +1,53 @@
-"""How time is cut: fine slices for the last hours, coarse ones for the last days. Each flush writes them all."""
+"""How time is cut: fine slices for the last minutes, coarser ones the longer ago it is.
+
+Always true: what was counted is in exactly one slice. It is written to the finest; when that is old enough, it is
+folded into the next coarser one. So a series has at most `SLICES_MAX` rows, however many processes count it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 SHORT_S = 10
-MIDDLE_S = 60
-LONG_S = 300
-WIDTHS_S = (SHORT_S, MIDDLE_S, LONG_S)
-REACH_S = {SHORT_S: 2 * 3_600, MIDDLE_S: 86_400, LONG_S: 14 * 86_400}
-"""So far back a question may reach in each."""
-KEPT_S = {width_s: reach_s + 2 * LONG_S for width_s, reach_s in REACH_S.items()}
-"""A little longer, so that nothing is pruned that is being read."""
-SHARP_S = 1_800
-"""A window that is shorter is counted in the finest slices; for a longer one a minute matters little."""
 
 
-def width_of_window(over_s: float, age_s: float) -> int:
-    """In which slices a window is counted that is so long, and begins so long ago."""
-    if over_s < SHARP_S and age_s <= REACH_S[SHORT_S]:
-        return SHORT_S
-    return MIDDLE_S if age_s <= REACH_S[MIDDLE_S] else LONG_S
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Slices of one width."""
+
+    width_s: int
+    kept_s: int
+    """For so long they stay as they are; then they are folded, or deleted where there is nothing coarser."""
 
 
-def width_of_step(step_s: float, age_s: float) -> int:
-    """In which slices a chart is counted that has such steps, and begins so long ago: the coarsest that fit."""
-    fitting = [width_s for width_s in WIDTHS_S if step_s % width_s == 0 and age_s <= REACH_S[width_s]]
-    if fitting:
-        return max(fitting)
-    return next((width_s for width_s in WIDTHS_S if age_s <= REACH_S[width_s]), LONG_S)
+LEVELS = (
+    # A window of five minutes, which most alerts look at, begins in slices of ten seconds.
+    Level(SHORT_S, 330),
+    Level(30, 1_260),
+    Level(60, 7_800),
+    Level(300, 26 * 3_600),
+    Level(3_600, 14 * 86_400 + 3_600),
+)
+WIDTHS_S = tuple(level.width_s for level in LEVELS)
+"""The statements that read slices name them too."""
+FOLD_S = 30
+"""How often slices that are old enough are folded."""
+
+
+def slices_max(levels: tuple[Level, ...] = LEVELS) -> int:
+    """So many rows a series may have at most: the slices of each level, and those that wait for the next turn."""
+    rows, since_s = 0, 0
+    for level, coarser in zip(levels, (*levels[1:], levels[-1]), strict=True):
+        # A slice is folded when the whole coarser slice that it belongs to is old enough.
+        span_s = level.kept_s + coarser.width_s + 2 * FOLD_S - since_s
+        rows += -(-span_s // level.width_s) + 1
+        since_s = level.kept_s
+    return rows
+
+
+SLICES_MAX = slices_max()
+
+
+def width_at(age_s: float) -> int:
+    """The coarsest slices in which something may be counted that happened so long ago."""
+    return next((level.width_s for level in LEVELS if age_s <= level.kept_s), LEVELS[-1].width_s)

@@ -1,12 +1,13 @@
-"""What one process does for all: note how the gauges stand, for charts, and prune what is old in small batches."""
+"""What one process does for all: note how the gauges stand, fold slices, and prune what is old in small batches."""
 
 from __future__ import annotations
 
 from holdfast.base import monotonic_s
 from holdfast.store import Store
+from holdfast.watch.folding import fold
 from holdfast.watch.gauges import Gauges
 from holdfast.watch.labels import label_text
-from holdfast.watch.slices import KEPT_S, WIDTHS_S
+from holdfast.watch.slices import FOLD_S, LEVELS, SHORT_S, Level
 
 SAMPLE_S = 30.0
 PRUNE_S = 600.0
@@ -26,6 +27,7 @@ class Upkeep:
         self._store = store
         self._gauges = gauges
         self._sample_at_s = monotonic_s()
+        self._fold_at_s = monotonic_s() + FOLD_S
         self._prune_at_s = monotonic_s() + PRUNE_S / 10
 
     def run(self) -> None:
@@ -38,6 +40,10 @@ class Upkeep:
             self._sample_at_s = monotonic_s() + SAMPLE_S
             if self._turn("sample", SAMPLE_S):
                 self.sample()
+        if monotonic_s() >= self._fold_at_s:
+            self._fold_at_s = monotonic_s() + FOLD_S
+            if self._turn("fold", FOLD_S):
+                fold(self._store)
         if monotonic_s() >= self._prune_at_s:
             self._prune_at_s = monotonic_s() + PRUNE_S
             if self._turn("prune", PRUNE_S):
@@ -47,25 +53,20 @@ class Upkeep:
         """Write down how the gauges stand."""
         rows = [(one.name, label_text(one.labels), one.value) for one in self._gauges.read()]
         if rows:
-            self._store.atomic(
-                lambda tx: [
-                    tx.many("metric.add_samples", rows, width_s=width_s, width_us=width_s * 1_000_000)
-                    for width_s in WIDTHS_S
-                ],
-                repeatable=True,
-            )
+            asked = {"width_s": SHORT_S, "width_us": SHORT_S * 1_000_000}
+            self._store.atomic(lambda tx: tx.many("metric.add_samples", rows, **asked), repeatable=True)
 
     def prune(self) -> int:
         """Delete what is too old, each batch in a transaction of its own; how many rows of slices went."""
-        slices = sum(self._batches(width_s, kept_s) for width_s, kept_s in KEPT_S.items())
+        slices = self._batches(LEVELS[-1])
         older = {"prune_totals": TOTALS_KEPT_S, "prune_gauges": FLUSHES_KEPT_S, "prune_flushes": FLUSHES_KEPT_S}
         for statement, kept_s in older.items():
             asked = {"older_us": kept_s * 1_000_000}
             self._store.single(f"metric.{statement}", repeatable=True, **asked)
         return slices
 
-    def _batches(self, width_s: int, kept_s: int) -> int:
-        asked = {"width_s": width_s, "older_us": kept_s * 1_000_000, "count": BATCH_ROWS}
+    def _batches(self, level: Level) -> int:
+        asked = {"width_s": level.width_s, "older_us": level.kept_s * 1_000_000, "count": BATCH_ROWS}
         total = 0
         for _ in range(BATCHES_MAX):
             deleted = self._store.atomic(lambda tx: tx.run("metric.prune_slices", **asked), repeatable=True)

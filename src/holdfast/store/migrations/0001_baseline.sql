@@ -339,7 +339,7 @@ CREATE TABLE holdfast_metric_total (
   PRIMARY KEY (name, labels)
 ) /* postgresql: WITH (fillfactor = 70) */ /* sqlite: WITHOUT ROWID */;
 
--- The same by time, twice: in short slices for the last hours, in long ones for the last days.
+-- The same by time: in slices of so many seconds, each event in exactly one. Old slices are folded into wider ones.
 CREATE TABLE holdfast_metric_slice (
   width_s INTEGER NOT NULL,
   name TEXT NOT NULL,

@@ -34,18 +34,20 @@ SELECT name, labels, value FROM holdfast_metric_total ORDER BY name, labels LIMI
 SELECT name, labels FROM holdfast_metric_total WHERE name NOT LIKE '%\_bucket' ESCAPE '\' AND name NOT LIKE '%\_sum' ESCAPE '\';
 
 -- name: increases
+-- Every slice that the window touches, whatever its width; none that begins before `after_us` can do so.
 SELECT labels, sum(value) FROM holdfast_metric_slice
- WHERE width_s = :width_s AND name = :name AND slice_us > :after_us AND slice_us < :until_us GROUP BY labels;
+ WHERE width_s IN (10, 30, 60, 300, 3600) AND name = :name AND slice_us > :after_us AND slice_us < :until_us
+   AND slice_us + CAST(width_s AS BIGINT) * 1000000 > :since_us GROUP BY labels;
 
 -- name: points
 SELECT slice_us / :step_us * :step_us AS at_us, labels, sum(value), max(value) FROM holdfast_metric_slice
- WHERE width_s = :width_s AND name = :name AND slice_us >= :since_us AND slice_us < :until_us
+ WHERE width_s IN (10, 30, 60, 300, 3600) AND name = :name AND slice_us >= :since_us AND slice_us < :until_us
  GROUP BY slice_us / :step_us * :step_us, labels;
 
 -- name: sums
 -- As `points`, for whoever does not care about labels.
 SELECT slice_us / :step_us * :step_us AS at_us, sum(value) FROM holdfast_metric_slice
- WHERE width_s = :width_s AND name = :name AND slice_us >= :since_us AND slice_us < :until_us
+ WHERE width_s IN (10, 30, 60, 300, 3600) AND name = :name AND slice_us >= :since_us AND slice_us < :until_us
  GROUP BY slice_us / :step_us * :step_us;
 
 -- name: live_gauges
@@ -93,6 +95,29 @@ INSERT INTO holdfast_metric_turn AS metric_turn (name, taken_us) VALUES (:name, 
 ON CONFLICT (name) DO UPDATE SET taken_us = EXCLUDED.taken_us
  WHERE metric_turn.taken_us <= EXCLUDED.taken_us - :every_us OR metric_turn.taken_us > EXCLUDED.taken_us
 RETURNING name;
+
+-- name: take_slices
+-- The oldest slices of a level that are old enough, whole ones, about so many rows.
+DELETE FROM holdfast_metric_slice
+ WHERE width_s = :width_s AND slice_us < :before_us AND slice_us <= (
+       SELECT max(slice_us) FROM (
+         SELECT slice_us FROM holdfast_metric_slice WHERE width_s = :width_s AND slice_us < :before_us
+          ORDER BY slice_us LIMIT :count) AS oldest)
+RETURNING name, slice_us, labels, value;
+
+-- name: fold_counted
+INSERT INTO holdfast_metric_slice AS metric_slice (width_s, name, slice_us, labels, value)
+SELECT :width_s, name, slice_us, labels, value
+  FROM {given: name text, slice_us bigint, labels text, value float8} WHERE TRUE ORDER BY name, slice_us, labels
+ON CONFLICT (width_s, name, slice_us, labels) DO UPDATE SET value = metric_slice.value + EXCLUDED.value;
+
+-- name: fold_sampled
+-- Of several samples of a gauge the highest is kept.
+INSERT INTO holdfast_metric_slice AS metric_slice (width_s, name, slice_us, labels, value)
+SELECT :width_s, name, slice_us, labels, value
+  FROM {given: name text, slice_us bigint, labels text, value float8} WHERE TRUE ORDER BY name, slice_us, labels
+ON CONFLICT (width_s, name, slice_us, labels) DO UPDATE SET value = EXCLUDED.value
+ WHERE EXCLUDED.value > metric_slice.value;
 
 -- name: prune_slices
 DELETE FROM holdfast_metric_slice
