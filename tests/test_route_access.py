@@ -30,9 +30,11 @@ from holdfast.cli.serve_layout import CONSOLE, METRICS, RESERVED, catalogs_of, l
 from holdfast.cli.systems import chosen
 from holdfast.console import console
 from holdfast.console.access_table import ROUTES as OF_CONSOLE
+from holdfast.console.routes import ROUTES as DISPATCHING
 from holdfast.http.front import Front
 from holdfast.http.operator import OperatorOnly
-from holdfast.http.route_access import RouteAccess, routes_of
+from holdfast.http.route_access import RouteAccess, _applications, routes_of
+from holdfast.http.route_table import Route, RouteTable
 from holdfast.http.sessions import COOKIE
 from holdfast.http.system import System
 from holdfast.http.wrong_tokens import WRONG_TOKENS
@@ -245,6 +247,24 @@ def of_console(rule: RouteAccess) -> str:
 def test_every_route_of_the_console_has_one_rule_and_every_rule_has_a_route(mounted: Mounted) -> None:
     declared = [rule.route for rule in OF_CONSOLE]
     assert sorted(declared) == sorted(routes_of(mounted.page.app)), "a route without a rule is added to access_table.py"
+
+
+def test_a_route_that_is_added_to_a_table_is_found_without_anybody_listing_it(mounted: Mounted) -> None:
+    """The tables that dispatch are those that are listed: the console's, those of pages, that of the sign-in."""
+    assert mounted.page._app.table is DISPATCHING
+    parts = [mounted.page.app, *(app for system in mounted.systems for app in system.parts.values())]
+    tables = {
+        id(table): table for part in parts for table in _applications(part, set(), 0) if isinstance(table, RouteTable)
+    }
+    assert len(tables) > 1
+    for table in tables.values():
+        before = table.routes
+        table.routes = (*before, Route("GET /nobody-has-a-rule-for-this", before[0].answer))
+        try:
+            assert table.find("GET", "/nobody-has-a-rule-for-this") is not None
+            assert any("GET /nobody-has-a-rule-for-this" in routes_of(part) for part in parts)
+        finally:
+            table.routes = before
 
 
 @pytest.mark.parametrize("rule", OF_CONSOLE, ids=label)

@@ -15,6 +15,7 @@ TABLE = RouteTable(
         Route("POST /jobs/{job_id}/{verb}", "verb"),
         Route("GET /jobs/new", "new"),
         Route("GET /", "first"),
+        Route("GET /files/{folder}/{name:path}", "file"),
     ]
 )
 
@@ -36,6 +37,8 @@ class Application:
         ("HEAD", "/jobs/7", "one", {"job_id": "7"}),
         ("GET", "/jobs/new", "new", {}),
         ("POST", "/jobs/7/revive", "verb", {"job_id": "7", "verb": "revive"}),
+        ("GET", "/files/a/b", "file", {"folder": "a", "name": "b"}),
+        ("GET", "/files/a/b/c/", "file", {"folder": "a", "name": "b/c/"}),
     ],
 )
 def test_a_route_is_found_with_the_names_in_its_path(
@@ -49,7 +52,17 @@ def test_a_route_is_found_with_the_names_in_its_path(
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", "/jobs"), ("GET", "/jobs/"), ("POST", "/jobs/7"), ("PUT", "/"), ("GET", ""), ("GET", "/jobs/7/x")],
+    [
+        ("GET", "/jobs"),
+        ("GET", "/jobs/"),
+        ("POST", "/jobs/7"),
+        ("PUT", "/"),
+        ("GET", ""),
+        ("GET", "/jobs/7/x"),
+        ("GET", "/files/a"),
+        ("GET", "/files/a/"),
+        ("GET", "/files//b"),
+    ],
 )
 def test_what_fits_no_route_is_not_found(method: str, path: str) -> None:
     assert TABLE.find(method, path) is None
@@ -73,4 +86,5 @@ def test_a_table_is_listed_with_the_application_that_holds_it() -> None:
         "POST /jobs/{job_id}/{verb}",
         "GET /jobs/new",
         "GET /",
+        "GET /files/{folder}/{name:path}",
     }

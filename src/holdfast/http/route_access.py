@@ -67,10 +67,7 @@ def public(route: str, why: str, *, part: str = "") -> RouteAccess:
 
 
 def routes_of(application: Any) -> set[str]:
-    """The routes of every Starlette or FastAPI application inside, as `GET /path`, and those of pages of our own.
-
-    Those are in a `RouteTable`, which dispatches too; or in `page_routes`, where another application stands behind.
-    """
+    """The routes of every Starlette or FastAPI application inside, as `GET /path`, and those of every `RouteTable`."""
     return {route for found in _applications(application, set(), 0) for route in _routes(found)}
 
 
@@ -78,8 +75,7 @@ def _routes(found: Any) -> Iterator[str]:
     if isinstance(found, RouteTable):
         yield from (route.written for route in found.routes)
         return
-    yield from getattr(found, "page_routes", ())
-    for path, methods in _paths(getattr(found, "routes", ()), ""):
+    for path, methods in _paths(found.routes, ""):
         yield from (f"{method} {path}" for method in sorted(methods - IMPLIED))
 
 
@@ -91,8 +87,6 @@ def _applications(place: Any, seen: set[int], depth: int) -> Iterator[Any]:
     if isinstance(place, RouteTable) or (hasattr(place, "routes") and hasattr(place, "router")):
         yield place
         return
-    if hasattr(place, "page_routes"):  # written by hand, with other applications inside
-        yield place
     for inner in _inside(place):
         if callable(inner) or isinstance(inner, RouteTable):
             yield from _applications(inner, seen, depth + 1)

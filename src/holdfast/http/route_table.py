@@ -1,7 +1,8 @@
 """Routes as a table that dispatches and can be listed: what answers here is what a test of access asks.
 
-A path is written as `/jobs/{job_id}`; a name in braces stands for one segment that is not empty. A route with no name
-in it comes before one that has names, whatever the order of the table.
+A path is written as `/jobs/{job_id}`; a name in braces stands for one segment that is not empty, and at the end
+`{job_id:path}` for all that is left. A route with no name in it comes before one that has names, whatever the order of
+the table.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+REST = ":path}"
 
 
 @dataclass(frozen=True, slots=True)
-class Route(Generic[T]):
+class Route(Generic[T_co]):
     """One method of one path, written as `GET /jobs`, and what answers it. HEAD is answered where GET is."""
 
     written: str
-    answer: T
+    answer: T_co
 
     @property
     def method(self) -> str:
@@ -30,17 +32,17 @@ class Route(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[T]):
+class Found(Generic[T_co]):
     """What answers a request, and the values of the names in its path."""
 
-    answer: T
+    answer: T_co
     names: Mapping[str, str]
 
 
-class RouteTable(Generic[T]):
+class RouteTable(Generic[T_co]):
     """The routes of one application."""
 
-    def __init__(self, routes: Iterable[Route[T]]) -> None:
+    def __init__(self, routes: Iterable[Route[T_co]]) -> None:
         """
         Raises:
             ValueError: a method of a path is there twice.
@@ -51,7 +53,7 @@ class RouteTable(Generic[T]):
         if twice:
             raise ValueError(f"more than one route is {', '.join(sorted(twice))}")
 
-    def find(self, method: str, path: str) -> Found[T] | None:
+    def find(self, method: str, path: str) -> Found[T_co] | None:
         """What answers; None when nothing does."""
         wanted = "GET" if method == "HEAD" else method
         for route in self.routes:
@@ -68,13 +70,14 @@ class RouteTable(Generic[T]):
 
 def _names(pattern: str, path: str) -> dict[str, str] | None:
     """The values of the names in a pattern; None when the path does not fit it."""
-    wanted, given = pattern.split("/"), path.split("/")
+    wanted = pattern.split("/")
+    given = path.split("/", len(wanted) - 1) if pattern.endswith(REST) else path.split("/")
     if len(wanted) != len(given):
         return None
     names = {}
     for part, value in zip(wanted, given, strict=True):
         if part.startswith("{") and value:
-            names[part[1:-1]] = value
+            names[part[1:-1].partition(":")[0]] = value
         elif part != value:
             return None
     return names

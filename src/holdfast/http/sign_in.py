@@ -6,6 +6,7 @@ is where they wanted to go, and never at another site; no page of another site s
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from math import ceil
 from urllib.parse import parse_qs, quote
@@ -20,6 +21,7 @@ from holdfast.http.edge import Edge
 from holdfast.http.origin import is_foreign, origin_of
 from holdfast.http.return_path import FRONT_PAGE, asked_path, checked, depth
 from holdfast.http.route_access import RouteAccess, public
+from holdfast.http.route_table import Route, RouteTable
 from holdfast.http.sessions import Session, Sessions
 from holdfast.http.sign_in_page import sign_in_page
 from holdfast.http.wrong_tokens import let_in
@@ -31,6 +33,14 @@ ASSETS = {
     "/sign-in.css": ("text/css; charset=utf-8", ("site.css", "sign_in.css")),
     "/sign-in.js": ("text/javascript; charset=utf-8", ("sign_in.js",)),
 }
+ROUTES = (
+    f"GET {SIGN_IN}",
+    f"POST {SIGN_IN}",
+    f"GET {SIGN_OUT}",
+    f"POST {SIGN_OUT}",
+    *(f"GET {path}" for path in ASSETS),
+)
+_Answer = Callable[[Scope, Receive], Awaitable[Reply]]
 PAGE_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'self'; "
@@ -44,8 +54,6 @@ PAGE_HEADERS = {
 
 class SignIn:
     """Answers `/sign-in` and `/sign-out` below the application's root, and hands everything else to it."""
-
-    page_routes = (f"GET {SIGN_IN}", f"POST {SIGN_IN}", f"POST {SIGN_OUT}", *(f"GET {path}" for path in ASSETS))
 
     def __init__(
         self,
@@ -70,27 +78,36 @@ class SignIn:
         self._secure = address.startswith("https:")
         self._assets = {path: _read(names) for path, (_, names) in ASSETS.items()}
         self._own = Edge(self._answer, catalog=catalog, dialect=dialect, body=FORM)
+        answers: dict[str, _Answer] = {
+            f"GET {SIGN_IN}": self._shown,
+            f"POST {SIGN_IN}": self._signed_in,
+            f"GET {SIGN_OUT}": self._returned,
+            f"POST {SIGN_OUT}": self._signed_out,
+            **{f"GET {path}": self._asset for path in ASSETS},
+        }
+        self.table = RouteTable([Route(route, answers[route]) for route in ROUTES])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        own = scope["type"] == "http" and (below(scope) in {SIGN_IN, SIGN_OUT} or below(scope) in ASSETS)
+        own = scope["type"] == "http" and bool(self.table.methods(below(scope)))
         await (self._own if own else self._app)(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = below(scope), scope["method"]
-        if method in {"GET", "HEAD"}:
-            return await give(await self._shown(scope, path), send, head=method == "HEAD")
-        if method != "POST" or path in ASSETS:
+        found = self.table.find(method, path)
+        if found is None:
             raise METHOD_NOT_ALLOWED(method=method)
-        if is_foreign(scope, self._origin):
+        if method == "POST" and is_foreign(scope, self._origin):
             raise FORBIDDEN("The request came from another site.")
-        done = self._signed_in(scope, receive) if path == SIGN_IN else self._signed_out(scope)
-        return await give(await done, send, head=False)
+        return await give(await found.answer(scope, receive), send, head=method == "HEAD")
 
-    async def _shown(self, scope: Scope, path: str) -> Reply:
-        if path in ASSETS:
-            return Reply(body=self._assets[path], content_type=ASSETS[path][0])
-        if path == SIGN_OUT:
-            return go_to(FRONT_PAGE)  # somebody loads again what a form led to
+    async def _asset(self, scope: Scope, _: Receive) -> Reply:
+        path = below(scope)
+        return Reply(body=self._assets[path], content_type=ASSETS[path][0])
+
+    async def _returned(self, _: Scope, __: Receive) -> Reply:
+        return go_to(FRONT_PAGE)  # somebody loads again what a form led to
+
+    async def _shown(self, scope: Scope, _: Receive) -> Reply:
         wanted = checked(field(scope.get("query_string", b""), "next"))
         return go_to(wanted) if await self._sessions.holds(scope) else self._page(wanted)
 
@@ -108,7 +125,7 @@ class SignIn:
             return self._page(wanted, problem="That is not the token.", status=401)
         return go_to(wanted, cookie=self._cookie(cookie, scope))
 
-    async def _signed_out(self, scope: Scope) -> Reply:
+    async def _signed_out(self, scope: Scope, _: Receive) -> Reply:
         await self._sessions.leave(scope)
         return go_to(FRONT_PAGE, cookie=self._cookie("", scope))
 
@@ -150,7 +167,7 @@ def sign_in_access(*, part: str = "") -> tuple[RouteAccess, ...]:
     """The access of the routes that are the same everywhere."""
     why = {SIGN_IN: "asks for the token", SIGN_OUT: "to sign out without a session changes nothing"}
     rules = []
-    for route in SignIn.page_routes:
+    for route in ROUTES:
         if route == f"POST {SIGN_IN}":
             rules.append(RouteAccess(route, part=part))
         else:

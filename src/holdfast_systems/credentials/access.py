@@ -19,7 +19,7 @@ PLATFORM = (
 )
 PLATFORM_OBJECTS = (
     "GET /v1/events/{event_id}",
-    "GET /events/{event_id}",
+    "GET /events/{event_id:path}",
     "GET /v1/endpoints/{endpoint_id}",
     "PATCH /v1/endpoints/{endpoint_id}",
     "DELETE /v1/endpoints/{endpoint_id}",
@@ -38,8 +38,8 @@ ENGINE_OBJECTS = (
     "GET /v1/platforms/{platform}/users/{user_id}",
     "GET /v1/platforms/{platform}/contributions/{contribution_id}",
     "GET /v1/platforms/{platform}/events/{event_id}",
-    "GET /people/{platform}/{user_id}",
-    "GET /events/{platform}/{event_id}",
+    "GET /people/{platform}/{user_id:path}",
+    "GET /events/{platform}/{event_id:path}",
 )
 PLATFORM_PAGES = (
     "GET /",

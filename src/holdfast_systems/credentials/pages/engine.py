@@ -5,12 +5,15 @@ Always true: without a session or the token nothing is shown, and nothing here c
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.delivery import Endpoints
 from holdfast.http.asgi import Receive, Reply, Scope, Send, below, give
 from holdfast.http.aside import aside
+from holdfast.http.route_table import Route, RouteTable
 from holdfast.http.sign_in import field
 from holdfast.store import Tx
 from holdfast_systems.credentials import tables
@@ -29,6 +32,10 @@ ROWS = 50
 PERSON, EVENT = "/people/", "/events/"
 STYLE = "/style.css"
 NAME = "Credential engine"
+Answer = Callable[..., Awaitable[Reply | None]]
+"""Takes the request and the names in its path; None when there is nothing to show."""
+Look = Callable[[Tx, str, str], dict[str, Any] | None]
+Show = Callable[[Frame, str, Mapping[str, Any]], str]
 
 
 def is_page(path: str) -> bool:
@@ -39,14 +46,20 @@ def is_page(path: str) -> bool:
 class EnginePages:
     """ASGI application of the pages."""
 
-    page_routes = ("GET /", f"GET {STYLE}", "GET /people/{platform}/{user_id}", "GET /events/{platform}/{event_id}")
-
     def __init__(self, engine: Engine, door: Door, *, platform_beside: bool) -> None:
         self._engine = engine
         self._endpoints = Endpoints(engine.store, {})  # only read: no scheme is needed
         self._door = door
         self._platform_beside = platform_beside
         self._style = resources.files(__package__).joinpath("style.css").read_bytes()
+        routes: list[Route[Answer]] = [
+            Route("GET /", self._front),
+            Route(f"GET {STYLE}", self._styled),
+            # The path is decoded: a slash may be part of an id.
+            Route("GET /people/{platform}/{user_id:path}", partial(self._one, tables.member, views.person)),
+            Route("GET /events/{platform}/{event_id:path}", partial(self._one, tables.processed, views.event)),
+        ]
+        self.table = RouteTable(routes)
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         method = scope["method"]
@@ -55,17 +68,22 @@ class EnginePages:
         return await give(await self._page(scope, below(scope)), send, head=method == "HEAD")
 
     async def _page(self, scope: Scope, path: str) -> Reply:
-        if path == STYLE:
-            return Reply(body=self._style, content_type="text/css; charset=utf-8")
-        if await self._door.visitor(scope) is None:
+        found = self.table.find("GET", path)
+        if path != STYLE and await self._door.visitor(scope) is None:
             return to_sign_in(scope)
-        if path == "/":
-            wanted = field(scope.get("query_string", b""), "platform")
-            return html(await aside(lambda: self._overview(wanted)))
+        reply = None if found is None else await found.answer(scope, *found.names.values())
+        return html(views.nobody(await self._frame_of(path)), status=404) if reply is None else reply
+
+    async def _styled(self, _: Scope) -> Reply:
+        return Reply(body=self._style, content_type="text/css; charset=utf-8")
+
+    async def _front(self, scope: Scope) -> Reply:
+        wanted = field(scope.get("query_string", b""), "platform")
+        return html(await aside(lambda: self._overview(wanted)))
+
+    async def _frame_of(self, path: str) -> Frame:
         # The path is decoded: from the third one on, a slash is part of an id and no step of the browser's.
-        frame = await aside(lambda: self._frame("../" * min(path.count("/") - 1, 2)))
-        page = await aside(lambda: self._one(frame, path))
-        return html(views.nobody(frame), status=404) if page is None else html(page)
+        return await aside(lambda: self._frame("../" * min(path.count("/") - 1, 2)))
 
     def _overview(self, wanted: str) -> str:
         names = self._engine.platforms
@@ -85,15 +103,12 @@ class EnginePages:
 
         return self._engine.store.atomic(phase, write=False)
 
-    def _one(self, frame: Frame, path: str) -> str | None:
+    async def _one(self, look: Look, show: Show, scope: Scope, platform: str, key: str) -> Reply | None:
         """The page of a person or an event; None when there is no such one."""
-        kind = PERSON if path.startswith(PERSON) else EVENT
-        platform, _, key = path.removeprefix(kind).partition("/")
         if platform not in self._engine.platforms or "\0" in key:
             return None
-        look, show = (tables.member, views.person) if kind == PERSON else (tables.processed, views.event)
-        found = self._engine.store.atomic(lambda tx: look(tx, platform, key), write=False)
-        return None if found is None else show(frame, platform, found)
+        found = await aside(lambda: self._engine.store.atomic(lambda tx: look(tx, platform, key), write=False))
+        return None if found is None else html(show(await self._frame_of(below(scope)), platform, found))
 
     def _frame(self, root: str) -> Frame:
         # Two are enough to know that there is not just one.

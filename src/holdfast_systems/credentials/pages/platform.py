@@ -5,6 +5,8 @@ Always true: without a session or the token nothing is shown; nothing changes wi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from importlib import resources
 from urllib.parse import quote, urlencode
 
@@ -13,6 +15,7 @@ from holdfast.catalog.core import METHOD_NOT_ALLOWED
 from holdfast.delivery import Endpoint
 from holdfast.http.asgi import Receive, Reply, Scope, Send, below, give, header, prefers_html
 from holdfast.http.aside import aside
+from holdfast.http.route_table import Route, RouteTable
 from holdfast.http.sign_in import whole as whole_body
 from holdfast.operate import Actor, actor_of
 from holdfast.operate.bulk import Verb
@@ -43,6 +46,8 @@ LATEST = 10
 MOVED_MAX = 10_000
 """So many dead letters one form moves; the page tells when some are left."""
 NAME = "Event platform"
+Look = Callable[..., Reply]
+"""Makes a page from what the address asks, who asks, and the names in the path."""
 DONE = {"reprocessed": "are delivered again", "discarded": "were discarded", "rejected": "stay as they are"}
 
 
@@ -54,21 +59,22 @@ def is_page(path: str) -> bool:
 class PlatformPages:
     """ASGI application of the pages."""
 
-    page_routes = (
-        "GET /",
-        f"GET {STYLE}",
-        "GET /events",
-        "GET /events/{event_id}",
-        "GET /deliveries",
-        "GET /dead-letters",
-        *(f"{method} {path}" for path in ACTS for method in ("GET", "POST")),
-    )
-
     def __init__(self, platform: Platform, door: Door, *, engine_beside: bool) -> None:
         self._platform = platform
         self._door = door
         self._engine_beside = engine_beside
         self._style = resources.files(__package__).joinpath("style.css").read_bytes()
+        routes: list[Route[Look | Verb]] = [
+            Route("GET /", lambda *_: html(self._overview())),
+            Route(f"GET {STYLE}", self._styled),
+            Route("GET /events", lambda asked, _: self._events(asked)),
+            Route("GET /events/{event_id:path}", self._event),
+            Route("GET /deliveries", lambda asked, _: html(self._deliveries(asked))),
+            Route("GET /dead-letters", lambda asked, _: html(self._dead(asked))),
+            *(Route(f"GET {path}", partial(self._question, verb)) for path, verb in ACTS.items()),
+            *(Route(f"POST {path}", verb) for path, verb in ACTS.items()),
+        ]
+        self.table = RouteTable(routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = below(scope), scope["method"]
@@ -81,39 +87,32 @@ class PlatformPages:
         await give(reply, send, head=method == "HEAD")
 
     async def _reply(self, scope: Scope, receive: Receive, path: str, method: str) -> Reply:
-        if path == STYLE:
-            return Reply(body=self._style, content_type="text/css; charset=utf-8")
+        found = self.table.find(method, path)
+        if path == STYLE and found is not None:
+            return self._styled()
         visitor = await self._door.visitor(scope)
-        if method in {"GET", "HEAD"}:
-            if visitor is None:
-                return to_sign_in(scope)
-            asked = read_fields(scope.get("query_string", b""))
-            return await aside(lambda: self._page(path, asked, visitor))
-        if method != "POST" or path not in ACTS:
+        if visitor is None and method in {"GET", "HEAD"}:
+            return to_sign_in(scope)
+        if found is None:
             raise METHOD_NOT_ALLOWED(method=method)
-        form = read_fields(await whole_body(receive))
+        if not isinstance(found.answer, Verb):
+            look, names = found.answer, found.names.values()
+            asked = read_fields(scope.get("query_string", b""))
+            return await aside(lambda: look(asked, visitor, *names))
+        verb, form = found.answer, read_fields(await whole_body(receive))
         if visitor is None:
             # The question is asked again after the sign-in, with everything that was filled in.
             kept = {name: value for name, value in form.items() if name in KEPT}
             return to_sign_in(scope, wanted=f"{path}?{urlencode(kept)}")
         self._door.check_form(scope, visitor, form.get("csrf", ""))
-        return await aside(lambda: self._moved(ACTS[path], form, actor_of(scope)))
+        return await aside(lambda: self._moved(verb, form, actor_of(scope)))
 
-    def _page(self, path: str, asked: dict[str, str], visitor: Visitor) -> Reply:
-        if path.startswith(EVENT):
-            found = self._platform.history(path.removeprefix(EVENT))
-            return html(platform_views.event(self._frame("../", ""), shown_event(found), urls=self._urls()))
-        match path:
-            case "/":
-                return html(self._overview())
-            case "/events":
-                return self._events(asked)
-            case "/deliveries":
-                return html(self._deliveries(asked))
-            case "/dead-letters":
-                return html(self._dead(asked))
-            case _:
-                return html(self._question(ACTS[path], asked, visitor))
+    def _styled(self, *_: object) -> Reply:
+        return Reply(body=self._style, content_type="text/css; charset=utf-8")
+
+    def _event(self, _: dict[str, str], __: Visitor, event_id: str) -> Reply:
+        found = self._platform.history(event_id)
+        return html(platform_views.event(self._frame("../", ""), shown_event(found), urls=self._urls()))
 
     def _overview(self) -> str:
         frame, endpoints = self._frame("", ""), self._endpoints()
@@ -158,13 +157,13 @@ class PlatformPages:
             done=_done(asked),
         )
 
-    def _question(self, verb: Verb, asked: dict[str, str], visitor: Visitor) -> str:
+    def _question(self, verb: Verb, asked: dict[str, str], visitor: Visitor) -> Reply:
         chosen = _chosen(asked)
         if verb is Verb.DISCARD and not any(chosen.subject().values()):
             raise INVALID_PAYLOAD("Choose the event or the endpoint whose dead letters are to be discarded.")
         known = {one.id: one for one in self._endpoints()}
         groups = dead_groups(self._platform.store, **chosen.subject())
-        return dead_views.confirm(
+        page = dead_views.confirm(
             self._frame("../", "dead-letters"),
             verb,
             groups=groups,
@@ -174,6 +173,7 @@ class PlatformPages:
             csrf=visitor.csrf,
             reason=asked.get("reason", ""),
         )
+        return html(page)
 
     def _moved(self, verb: Verb, form: dict[str, str], actor: Actor) -> Reply:
         asked = {**_chosen(form).subject(), "reason": form.get("reason")}

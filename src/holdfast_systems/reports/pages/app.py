@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from importlib import resources
 
 from holdfast.catalog import CORE
 from holdfast.http import BodyRule, Edge
 from holdfast.http.asgi import Application, Receive, Reply, Scope, Send, give
+from holdfast.http.route_table import Route, RouteTable
 from holdfast.http.sign_in import ask_to_sign_in
 from holdfast_systems.reports.faults import REPORTS
 from holdfast_systems.reports.pages.session import Session
@@ -22,12 +24,11 @@ ASSETS = {
     "/page.css": "text/css; charset=utf-8",
     "/sample.json": "application/json",
 }
+Answer = Callable[[Scope], Awaitable[Reply]]
 
 
 class Pages:
     """ASGI application: the page, and behind it the API."""
-
-    page_routes = ("GET /", *(f"GET {path}" for path in ASSETS))
 
     def __init__(self, api: Application, session: Session) -> None:
         self._session = session
@@ -36,30 +37,35 @@ class Pages:
         self._assets = {path: folder.joinpath(path[1:]).read_bytes() for path in ASSETS}
         self._page = folder.joinpath("page.html").read_bytes()
         self._own = Edge(self._answer, catalog=REPORTS, body=NO_BODY)
+        routes: list[Route[Answer]] = [
+            Route("GET /", self._front),
+            *(Route(f"GET {path}", self._asset) for path in ASSETS),
+        ]
+        self.table = RouteTable(routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and _is_own(_below(scope)):
-            await self._own(scope, receive, send)
-        else:
-            await self._api(scope, receive, send)
+        own = scope["type"] == "http" and (_below(scope) == "" or bool(self.table.methods(_below(scope))))
+        await (self._own if own else self._api)(scope, receive, send)
 
     async def _answer(self, scope: Scope, _: Receive, send: Send) -> None:
         path, method = _below(scope), scope["method"]
-        if method not in ("GET", "HEAD"):
-            raise CORE["METHOD_NOT_ALLOWED"]()
-        return await give(await self._shown(scope, path), send, head=method == "HEAD")
+        found = self.table.find(method, path or "/")
+        if found is None:
+            raise CORE["METHOD_NOT_ALLOWED"](method=method)
+        reply = await found.answer(scope) if path else _moved(f"{scope.get('root_path', '')}/")
+        return await give(reply, send, head=method == "HEAD")
 
-    async def _shown(self, scope: Scope, path: str) -> Reply:
-        if path in ASSETS:
-            return Reply(body=self._assets[path], content_type=ASSETS[path], headers={"cache-control": "no-cache"})
-        if path == "":
-            return Reply(body=b"", status=303, headers={"location": f"{scope.get('root_path', '')}/"})
+    async def _asset(self, scope: Scope) -> Reply:
+        path = _below(scope)
+        return Reply(body=self._assets[path], content_type=ASSETS[path], headers={"cache-control": "no-cache"})
+
+    async def _front(self, scope: Scope) -> Reply:
         asked = None if await self._session.admits(scope) else ask_to_sign_in(scope)
         return _html(self._page) if asked is None else asked
 
 
-def _is_own(path: str) -> bool:
-    return path in ("", "/") or path in ASSETS
+def _moved(address: str) -> Reply:
+    return Reply(body=b"", status=303, headers={"location": address})
 
 
 def _below(scope: Scope) -> str:
