@@ -7,7 +7,9 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,7 +18,7 @@ from holdfast.store import Store
 from holdfast.testing.ports import free_port
 from holdfast.testing.processes import Child, wait_until
 
-from .live import COMMERCE, PATIENCE_S, Live, running
+from .live import COMMERCE, PATIENCE_S, Live, apart, running
 from .programs.gateway_process import BOUNDARIES
 from .widget import Bought, Widget, buy
 
@@ -131,3 +133,99 @@ def _die(database_url: str, live: Live, folder: Path, bought: Bought, boundary: 
         wait_until(lambda: (folder / "reached").exists(), within_s=PATIENCE_S, what=f"{boundary} is reached")
         child.kill()
         sent.result()
+
+
+# -- every service in turn, under load -----------------------------------------------------------------------------
+
+CLIENTS, RUNS_EACH = 6, 12
+KILLED = ("gateway", "control-plane", "runner", "gateway")
+ENDED = frozenset({"settled", "written_off", "refused", "failed", "interrupted"})
+
+
+@dataclass
+class Load:
+    """People who send until each of their requests has its answer, twice each."""
+
+    widget: Widget
+    answers: dict[str, httpx.Response] = field(default_factory=dict)
+
+    def person(self, number: int) -> None:
+        for turn in range(RUNS_EACH):
+            client_run_id = f"{number}-{turn}"
+            first = self._persistent(client_run_id)
+            again = self._persistent(client_run_id)
+            assert again.status_code == first.status_code
+            if first.status_code == 200:
+                assert again.json()["runId"] == first.json()["runId"]
+            self.answers[client_run_id] = first
+
+    def _persistent(self, client_run_id: str) -> httpx.Response:
+        found: list[httpx.Response] = []
+
+        def answered() -> bool:
+            try:
+                reply = self.widget.run(client_run_id)
+            except httpx.TransportError:
+                return False
+            found[:] = [reply]
+            assert reply.status_code in (200, 409, 429, 502, 503, 504), reply.text
+            may_have_run = reply.status_code > 500 and reply.json()["error"]["details"].get("mayHaveRun", False)
+            return reply.status_code == 200 or bool(may_have_run)
+
+        wait_until(answered, within_s=2 * PATIENCE_S, what=f"{client_run_id} has its answer")
+        return found[0]
+
+
+@pytest.mark.timeout(400)
+def test_kill_9_of_each_service_in_turn_leaves_one_charge_for_each_answer(database_url: str, tmp_path: Path) -> None:
+    with apart(database_url, tmp_path / "apart", sweep_every_s="1", control_plane_timeout_s="2") as live:
+        bought = _unlimited(live)
+        load = Load(bought.widget())
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            people = [pool.submit(load.person, number) for number in range(CLIENTS)]
+            for count, part in enumerate(KILLED, 1):
+                enough = count * CLIENTS * RUNS_EACH // (len(KILLED) + 1)
+                wait_until(
+                    lambda enough=enough: len(load.answers) >= enough or any(one.done() for one in people),
+                    within_s=2 * PATIENCE_S,
+                    what=f"{enough} requests have their answer",
+                )
+                live.processes[part].kill()
+                live.processes[part].start()
+                live.processes[part].wait_ready(live.http)
+            for one in people:
+                one.result()
+        runs = _ended_runs(live, bought)
+        charges = {entry["runId"]: entry["credits"] for entry in bought.charges_all()}
+        settled = {run["runId"]: run["charged"] for run in runs if run["status"] == "settled"}
+        assert settled
+        assert len(runs) == CLIENTS * RUNS_EACH
+        assert {run_id.partition(".")[0]: credits for run_id, credits in charges.items()} == settled
+        assert len(charges) == len(settled), "no run is charged twice"
+        wallet = bought.settled(sum(settled.values()))
+        assert wallet["available"] == wallet["paidIn"] - sum(settled.values())
+        for reply in load.answers.values():
+            if reply.status_code == 200:
+                assert settled[reply.json()["runId"]] == reply.json()["charged"]
+
+
+def _unlimited(live: Live) -> Bought:
+    """An instance whose limits the load does not reach, and whose runs are soon taken for dead."""
+    plan = live.get("control-plane", "/plans/agent-basic").json()
+    document = {name: plan[name] for name in plan if name not in ("sku", "updatedAt")}
+    document["limits"] = dict.fromkeys(document["limits"], 100_000)
+    reply = live.put("control-plane", "/plans/agent-load", {**document, "credits": 10_000, "runTimeoutS": 2})
+    assert reply.is_success, reply.text
+    return buy(live, "load", "agent-load", "LOAD")
+
+
+def _ended_runs(live: Live, bought: Bought) -> list[dict[str, Any]]:
+    """Every run, as soon as all have ended."""
+    found: list[dict[str, Any]] = []
+
+    def ended() -> bool:
+        found[:] = bought.runs()
+        return all(run["status"] in ENDED for run in found)
+
+    wait_until(ended, within_s=2 * PATIENCE_S, what="every run has ended")
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -214,3 +215,26 @@ def test_a_runtime_that_is_down_is_execution_unavailable(tmp_path: Path) -> None
     assert (reply.status_code, reply.json()["error"]["code"]) == (503, "EXECUTION_UNAVAILABLE")
     assert reply.json()["error"]["details"]["mayHaveRun"] is False
     assert int(reply.headers["retry-after"]) >= 1
+
+
+# -- a real Langflow, where there is one -----------------------------------------------------------------------------
+
+REAL_URL, REAL_KEY, REAL_FLOW = (
+    os.environ.get(f"HOLDFAST_TEST_LANGFLOW_{name}", "") for name in ("URL", "KEY", "FLOW")
+)
+
+
+@pytest.mark.skipif(
+    not REAL_URL, reason="NOT TRIED WITH A REAL LANGFLOW: set HOLDFAST_TEST_LANGFLOW_URL, _KEY and _FLOW"
+)
+@pytest.mark.parametrize("headers", [{}, STREAM], ids=["plain", "stream"])
+def test_a_real_langflow_answers_as_its_stand_in_does(tmp_path: Path, headers: dict[str, str]) -> None:
+    store = Store.open(f"sqlite:///{tmp_path / 'holdfast.db'}")
+    store.migrate()
+    with running(store, tmp_path, worker=False, langflow_url=REAL_URL, langflow_key=REAL_KEY) as live:
+        reply = live.post("runner", "/v1/runs", {**RUN, "flow": REAL_FLOW}, token=SERVICE, headers=headers)
+    store.close()
+    assert reply.status_code == 200, reply.text
+    answer = events(reply.text)[-1] if headers else reply.json()
+    assert answer["output"]
+    assert answer["usage"]["credits"] == credits_of(answer["output"])
