@@ -12,6 +12,7 @@ from typing import Any
 from holdfast.base import Json
 from holdfast.base.bus import report
 from holdfast.catalog import Failure
+from holdfast.catalog.classify import DEFAULT_CLASSIFIER
 from holdfast.policy import Backoff, Retry, Spread, within
 from holdfast.worker import Handlers, Job, Jobs, QueueSettings
 from holdfast_systems.commerce.faults import PROVISIONING_INCOMPLETE
@@ -60,8 +61,8 @@ class Provisioning:
         async with turns:
             try:
                 return await self._plane.provision(line)
-            except Failure as failure:
-                return failure
+            except Exception as error:  # noqa: BLE001 - whatever it is, the line waits, and others are not concerned
+                return DEFAULT_CLASSIFIER.classify(error)
 
     async def _remember(self, order_id: str, lines: list[Line]) -> None:
         payload: Json = [line.document() for line in lines]

@@ -69,10 +69,13 @@ class Traffic:
         self.charged: dict[str, int] = {}
         """The runs of the gateway that were answered, and what they cost."""
         self.done = 0
+        self.clients: list[Patient] = []
 
     def client(self) -> Patient:
         if not hasattr(self._local, "client"):
             self._local.client = Patient()
+            with self._lock:
+                self.clients.append(self._local.client)
         client: Patient = self._local.client
         return client
 
@@ -145,6 +148,8 @@ def test_the_ledger_stays_exact_through_duplicates_cut_replies_and_kills(databas
                 stop.set()
                 trouble.join()
                 proxy.set()
+                for client in traffic.clients:
+                    client.close()
             check(database_url, traffic, runs)
 
 

@@ -221,6 +221,16 @@ def test_3_1_success_only_when_every_line_was_accepted(alone: Live, upstream: Ba
     assert [one["lineId"] for one in reply.json()["error"]["details"]["pending"]] == ["L2"]
 
 
+def test_a_control_plane_that_hangs_is_a_500_in_time_and_the_order_is_remembered(
+    store: Store, tmp_path: Path, upstream: BadUpstream
+) -> None:
+    upstream.behave(PATH, Exchange.hang)
+    place = {"control_plane_url": f"http://{upstream.address}", "saleor_secret": SECRET, "webhook_deadline_s": "0.3"}
+    with called(store, tmp_path / "hanging", parts=[PART], **place) as live:
+        assert code(send(live, order())) == (500, "PROVISIONING_INCOMPLETE")
+    assert [job["kind"] for job in Jobs(store).list()] == ["commerce.provision"]
+
+
 def test_an_order_that_the_shop_may_forget_is_finished_by_a_job(
     store: Store, tmp_path: Path, alone: Live, upstream: BadUpstream
 ) -> None:
