@@ -34,11 +34,14 @@ asked: list[str] = []
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
     asked.append(scope["path"])
+    if scope["path"] == "/refused":
+        await send({"type": "http.response.start", "status": 401, "headers": [(b"content-length", b"0")]})
+        return await send({"type": "http.response.body", "body": b""})
     while (await receive()).get("more_body"):
         pass
     size = 50_000_000 if scope["path"] == "/large" else 2
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % size)]})
-    await send({"type": "http.response.body", "body": b"x" * size})
+    return await send({"type": "http.response.body", "body": b"x" * size})
 
 
 @contextmanager
@@ -99,6 +102,32 @@ def rest(connection: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return b"".join(parts)
+
+
+def refused(size: int) -> bytes:
+    """The beginning of a request that is answered before any of its body is read."""
+    return b"POST /refused HTTP/1.1\r\nHost: shop\r\nContent-Length: %d\r\n\r\nx" % size
+
+
+def test_a_large_body_that_nobody_reads_is_not_received_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_limits, "UNREAD_PAUSE_S", 3_600.0)
+    with served() as (port, server):
+        with connect(port, refused(1_000_000)) as large:
+            assert status(large) == 401
+            (held,) = server.server_state.connections
+            wait_until(lambda: held.flow.read_paused, within_s=WAIT_S, what="the rest is left where it is")
+        with connect(port, refused(1_000)) as small:
+            assert status(small) == 401
+            small.sendall(b"x" * 999 + GET)
+            assert status(small) == 200, "a small one is received, and the connection goes on"
+
+
+def test_the_rest_of_it_is_received_after_a_while_and_the_connection_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_limits, "UNREAD_PAUSE_S", 0.01)
+    with serving() as port, connect(port, refused(1_000_000)) as large:
+        assert status(large) == 401
+        large.sendall(b"x" * 999_999 + GET)
+        assert status(large) == 200
 
 
 def test_half_open_connections_do_not_live_for_ever() -> None:

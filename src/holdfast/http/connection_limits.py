@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from math import inf
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from holdfast.base import limits, monotonic_s
+from holdfast.http.asgi import header
 from holdfast.http.descriptors import connections_allowed
 
 RETRY_AFTER_S = 1
@@ -28,6 +30,12 @@ _SLOW = (
     b"HTTP/1.1 408 Request Timeout\r\ncontent-type: text/plain; charset=utf-8\r\n"
     b"connection: close\r\ncontent-length: 29\r\n\r\nThe request came too slowly.\n"
 )
+
+
+UNREAD_BYTES_MAX = 65_536
+"""A body up to this size is received at once, whether or not anybody reads it."""
+UNREAD_PAUSE_S = 0.5
+"""The time after which the rest of a larger one is received."""
 
 
 class LimitedConnection(H11Protocol):
@@ -64,6 +72,25 @@ class LimitedConnection(H11Protocol):
         if self.conn.their_state is h11.SEND_BODY and not had_headers:
             self._body_since_s, self._body_bytes = monotonic_s(), 0
         self._body_bytes += len(data)
+
+    def on_response_complete(self) -> None:
+        """Let a client wait that was answered before its large body was read: a refusal is no way to keep us busy."""
+        large = self.conn.their_state is h11.SEND_BODY and self._announced() > UNREAD_BYTES_MAX
+        super().on_response_complete()
+        if large and not self.transport.is_closing():
+            self.flow.pause_reading()
+            self.loop.call_later(UNREAD_PAUSE_S, self._go_on)
+
+    def _go_on(self) -> None:
+        """Receive the rest of the body, which nobody reads, so that the next request on the connection can come."""
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+
+    def _announced(self) -> float:
+        """The size of the request's body as it says; without a size, as large as can be."""
+        assert self.scope is not None
+        said = header(dict(self.scope), "content-length")
+        return int(said) if said.isascii() and said.isdigit() else inf
 
     def close_if_overdue(self, now_s: float) -> None:
         """End the connection if a part of its request is late, or if its reply is not read."""
