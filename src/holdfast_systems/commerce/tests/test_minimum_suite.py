@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import expect
 
 from holdfast.base import REAL
 from holdfast.testing.postgres import PostgresAddress
@@ -24,6 +25,7 @@ from holdfast.testing.processes import wait_until
 from holdfast_systems.commerce.main import PARTS
 from holdfast_systems.commerce.standins.vault import DEMO_SECRET
 
+from .browser import launched, opened
 from .live import PATIENCE_S, SERVICE, SERVICE_TOKEN, Live, Process, apart
 from .widget import STREAM, Bought, buy, code, events
 
@@ -47,7 +49,7 @@ class Recorded(httpx.HTTPTransport):
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("suite")
-    settings = {"saleor_secret": SALEOR_SECRET, "secret_ttl_s": "0.001", "sweep_every_s": "1"}
+    settings = {"saleor_secret": SALEOR_SECRET, "sweep_every_s": "1"}
     with ExitStack() as stack:
         if request.param == "sqlite":
             # One database for each service: whoever read another's tables would find none.
@@ -173,6 +175,25 @@ def test_7_rate_limiting_429_with_retry_after(suite: Live) -> None:
         assert int(reply.headers["retry-after"]) >= 1
         assert reply.headers["access-control-allow-origin"] == origin, "the page can read how long to wait"
         assert "retry-after" in reply.headers["access-control-expose-headers"]
+
+
+def test_7_rate_limiting_the_widget_counts_down(suite: Live) -> None:
+    plan = suite.get("control-plane", "/plans/agent-basic").json()
+    document = {name: plan[name] for name in plan if name not in ("sku", "updatedAt")}
+    document["limits"] = {**plan["limits"], "requestsPerMinute": 1}
+    assert suite.put("control-plane", "/plans/agent-slow", document).is_success
+    bought = buy(suite, "r2", "agent-slow", "R2")
+    with launched() as browser, opened(browser) as page:
+        page.goto(f"{suite.urls['gateway']}/widget/{bought.instance_id}")
+        for text in ("One", "Two"):
+            page.get_by_label("Message").fill(text)
+            page.get_by_label("Message").press("Enter")
+            if text == "One":
+                expect(page.locator(".message:not(.mine)").last).to_contain_text("2 credits")
+        notice = page.get_by_role("alert")
+        expect(notice).to_contain_text("You can send it again in")
+        expect(notice.get_by_role("button", name="Send again")).to_be_disabled()
+    assert bought.settled(2)["available"] == 98
 
 
 # -- the whole way, over five processes ----------------------------------------------------------------------------
