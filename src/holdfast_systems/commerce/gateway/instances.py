@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.base import decode, encode, monotonic_s
 from holdfast.catalog import Failure
+from holdfast.policy.deadline import without_deadline
 from holdfast.store import Store
 from holdfast_systems.commerce.faults import BILLING_UNAVAILABLE, INSTANCE_NOT_FOUND, UPSTREAM_ERROR
 from holdfast_systems.commerce.model import InstanceStatus
@@ -79,7 +80,9 @@ class Instances:
         if known is not None and monotonic_s() - known.seen_s < self._cache_s and not known.instance.paused:
             return known.instance
         try:
-            document = await self._fetch(instance_id)
+            # What is found out serves others too: a caller that is in a hurry must not make it look like an outage.
+            with without_deadline():
+                document = await self._fetch(instance_id)
         except Failure as failure:
             if failure.code == INSTANCE_NOT_FOUND.code:
                 self._known.pop(instance_id, None)

@@ -230,6 +230,15 @@ def buy_with(live: Live, order: str = "O9", **changed: Any) -> Bought:
     return buy(live, "u9", "agent-other", order)
 
 
+def test_4_callers_in_a_hurry_do_not_make_it_look_like_an_outage(store: Store, tmp_path: Path) -> None:
+    with running(store, tmp_path / "commerce", instance_cache_s="0.000001") as live:
+        widget = buy(live).widget()
+        for number in range(15):
+            reply = widget.run(f"c{number}", **{"X-Deadline-Ms": "2"})
+            assert reply.status_code in (200, 504), reply.text
+        assert buy(live, "u2", order="O2").session().status_code == 200
+
+
 # -- showing runs --------------------------------------------------------------------------------------------------
 
 
