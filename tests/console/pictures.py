@@ -37,6 +37,7 @@ def pages(store: Store) -> dict[str, str]:
         "overview": "/?scope=queue:",
         "overview-endpoints": "/?scope=endpoint:",
         "jobs": "/jobs",
+        "jobs-unreadable": "/jobs?queue=mail&since=yesterday",
         "delivery": f"/jobs/{letter}",
         "deliveries": "/deliveries",
         "dead-letters": "/dead",

@@ -81,8 +81,12 @@ class Stage:
         slow = "partner" in request.url
         world().sleep(0.02 + 0.05 * self.chance() + (0.4 * self.chance() if slow else 0))
         if slow and self.outage:
-            asked = {"retry-after": "30"} if self.chance() < 0.5 else {}
-            return Reply(429 if asked else 503, asked, b"slow down" if asked else b"maintenance")
+            answers = (
+                Reply(429, {"retry-after": "30"}, b"slow down"),
+                Reply(503, {}, b"maintenance"),
+                Reply(404, {}, b"no such hook"),
+            )
+            return answers[int(self.chance() * len(answers))]
         return Reply(500, {}, b"") if self.chance() < 0.03 else Reply(200, {}, b"ok")
 
     def mail(self, job: Job) -> None:

@@ -62,6 +62,8 @@ def test_the_token_as_bearer_lets_in_and_acts_without_a_form_of_ours(outside: As
     assert outside.get("/jobs", **bearer).status == 200
     assert outside.post("/queues/pause", {"name": "mail", "reason": "r"}, **bearer, origin="").status == 303
     assert Queues(store).status()[0].paused
+    [row] = store.atomic(lambda tx: entries(tx, AuditFilter(kind="api")), write=False)
+    assert (row.actor, row.actor_kind, row.address, row.verb) == ("operator", "api", "127.0.0.1", "pause")
 
 
 @pytest.mark.parametrize("header", ["Bearer wrong", "Basic " + TOKEN, "Bearer", TOKEN])

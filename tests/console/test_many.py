@@ -9,12 +9,15 @@ from dataclasses import replace
 import pytest
 
 from holdfast.catalog import Catalog
+from holdfast.catalog.core import NOT_FOUND
 from holdfast.console.pages.alerts import gathered
+from holdfast.delivery import Deliveries
 from holdfast.store import Store
 from holdfast.watch.alert_state import AlertState, Phase
 from holdfast.watch.alerts import Standing
 from holdfast.watch.rules_builtin import RULES
-from holdfast.worker import Jobs, Queues
+from holdfast.worker import Jobs, Queues, ledger
+from holdfast.worker.settlement import failed
 
 from .asking import Asker, asker
 from .making import kill
@@ -106,3 +109,18 @@ def test_of_the_causes_that_are_well_only_the_one_nearest_to_its_threshold_is_sh
     ]
     below = next(one for one in RULES if one.below is not None)
     assert [one.reading for one in gathered([replace(low, rule=below), replace(high, rule=below)])] == [1.0]
+
+
+def test_the_panel_of_all_endpoints_has_the_deliveries_of_every_sender_and_nothing_else(
+    store: Store, jobs: Jobs, inside: Asker
+) -> None:
+    kill(store, jobs, 1, fault=BROKEN, why="gears", queue="webhooks")
+    named = Deliveries(store, jobs, name="shop-webhook")
+    named.endpoints.add("http://127.0.0.1:9/hook")
+    named.publish("order.paid", {})
+    [job] = store.atomic(lambda tx: ledger.claim(tx, queue=named.queue().name, worker="w-1", count=1))
+    dead = failed(job, NOT_FOUND("The endpoint answered 404"), None, 5, blamed=False)
+    store.atomic(lambda tx: ledger.settle(tx, "w-1", (), [dead]))
+    panel = inside.get("/?scope=endpoint:").text.partition("Top error messages")[2]
+    assert "The endpoint answered 404" in panel
+    assert "gears" not in panel, "it is in a queue of that name, and is no delivery"

@@ -29,6 +29,7 @@ INDEXES = {
     "console.failed": {"holdfast_job_dead", "holdfast_webhook_delivery_job"},
     "dead.walk_end": {"holdfast_job_dead"},
     "dead.walk": {"holdfast_job_dead", "holdfast_webhook_delivery_job"},
+    "dead.walk_deliveries": {"holdfast_job_dead", "holdfast_webhook_delivery_job"},
     "dead.bounded_summary": {"holdfast_job_dead", "holdfast_webhook_delivery_job"},
     "dead.blocked_count": {
         "holdfast_job_dead",
@@ -99,6 +100,7 @@ def look(tx: Tx) -> None:
         latest_groups(tx, wanted, (4_000, "c-4000"))
         assert found.groups, wanted
         most_frequent(tx, wanted, 10)
+        most_frequent(tx, wanted, 10, deliveries=True)
         summary_of(tx, wanted)
         count_blocked(tx, wanted)
     assert summary_of(tx, DeadFilter(fingerprint="f7")).count == 150

@@ -141,7 +141,8 @@ def _top(desk: Desk, visit: Visit, scope: Scope, one: Panel, window: Window) -> 
     if died is None:
         return _codes(desk, visit, scope, one, window)
     wanted = replace(died, since=moment_of(window.since_us))
-    most = desk.store.atomic(lambda tx: most_frequent(tx, wanted, TOP_ROWS), write=False)
+    only = scope.of_all_endpoints
+    most = desk.store.atomic(lambda tx: most_frequent(tx, wanted, TOP_ROWS, deliveries=only), write=False)
     rows = [
         [
             link(visit.to("jobs", state="failed", fingerprint=group.fingerprint), count(group.count)),

@@ -11,7 +11,6 @@ from holdfast.console.filters import iso
 from holdfast.console.page import Desk
 from holdfast.console.parts import choice
 from holdfast.console.visit import Visit
-from holdfast.delivery.publishing import QUEUE as DELIVERY_QUEUE
 from holdfast.http.markup import Markup, element
 from holdfast.store import Store
 from holdfast.watch.labels import Labels, read_labels
@@ -96,13 +95,18 @@ class Scope:
             case _:
                 return ""
 
+    @property
+    def of_all_endpoints(self) -> bool:
+        """Whether it looks at deliveries, of whichever sender."""
+        return self.kind == "endpoint" and not self.name
+
     def died(self) -> DeadFilter | None:
-        """Which dead letters belong to it; None when none do."""
+        """Which dead letters belong to it, of all endpoints only deliveries; None when none do."""
         match self.kind:
             case "queue":
                 return DeadFilter(queue=self.name or None)
             case "endpoint":
-                return DeadFilter(endpoint=self.name) if self.name else DeadFilter(queue=DELIVERY_QUEUE)
+                return DeadFilter(endpoint=self.name or None)
             case _:
                 return None
 

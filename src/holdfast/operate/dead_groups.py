@@ -82,22 +82,28 @@ def latest_groups(tx: Tx, wanted: DeadFilter, place: Sequence[Any]) -> Groups:
     return Groups(latest, len(groups), letters, None if end is None else encode(list(end)))
 
 
-def most_frequent(tx: Tx, wanted: DeadFilter, count: int) -> Sequence[Group]:
-    """The largest groups among the last letters."""
-    groups, _ = _walk(tx, wanted, (LATEST_US, ""), GLANCE_ROWS_MAX)
+def most_frequent(tx: Tx, wanted: DeadFilter, count: int, *, deliveries: bool = False) -> Sequence[Group]:
+    """The largest groups among the last letters.
+
+    Args:
+        deliveries: only letters that are deliveries, of whichever sender; of the filter only the time counts then.
+    """
+    groups, _ = _walk(tx, wanted, (LATEST_US, ""), GLANCE_ROWS_MAX, deliveries=deliveries)
     largest = sorted(groups, key=lambda group: group.count, reverse=True)[:count]
     _describe(tx, largest)
     return largest
 
 
-def _walk(tx: Tx, wanted: DeadFilter, place: Sequence[Any], rows_max: int) -> tuple[list[Group], Row | None]:
+def _walk(
+    tx: Tx, wanted: DeadFilter, place: Sequence[Any], rows_max: int, *, deliveries: bool = False
+) -> tuple[list[Group], Row | None]:
     """The groups among so many letters from a place on, and where the walk ended; None when there are fewer."""
     now_us = tx.now_us()
     before = {"before_us": place[0], "before_id": place[1]}
     end: Row | None = tx.row("dead.walk_end", **_span(wanted), **before, scan=rows_max)
     rows = tx.rows(
-        "dead.walk",
-        **wanted.parameters(),
+        "dead.walk_deliveries" if deliveries else "dead.walk",
+        **(_span(wanted) if deliveries else wanted.parameters()),
         **before,
         end_us=EARLIEST_US if end is None else end[0],
         end_id="" if end is None else end[1],

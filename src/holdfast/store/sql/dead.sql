@@ -133,6 +133,16 @@ SELECT fingerprint, (failed_us - :slice_from_us) / :slice_us AS slice, count(*) 
         lower(COALESCE(error_message, '') || ' ' || COALESCE(error_technical, '')), lower(:text)) > 0)
  GROUP BY fingerprint, (failed_us - :slice_from_us) / :slice_us;
 
+-- name: walk_deliveries
+-- As `walk`, of deliveries, whatever their queue is called.
+SELECT fingerprint, (failed_us - :slice_from_us) / :slice_us AS slice, count(*) AS count, min(failed_us) AS first_us,
+       max(failed_us) AS last_us, max(id) AS example_id
+  FROM holdfast_job AS job
+ WHERE state = 'failed' AND failed_us >= :since_us AND failed_us < :until_us
+   AND (failed_us, id) < (:before_us, :before_id) AND (failed_us, id) >= (:end_us, :end_id)
+   AND EXISTS (SELECT 1 FROM holdfast_webhook_delivery AS sent WHERE sent.job_id = job.id)
+ GROUP BY fingerprint, (failed_us - :slice_from_us) / :slice_us;
+
 -- name: examples
 SELECT id, error_code, kind, queue, error_message, error_technical, error_place, remote_code
   FROM holdfast_job WHERE id {among: ids};
