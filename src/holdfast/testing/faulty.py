@@ -184,7 +184,7 @@ async def cut(receive: Receive, send: Send) -> None:
         return
     connection = transport.get_extra_info("socket")
     if connection is not None:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # it is gone already; uvloop says so in its own way
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
     transport.abort()
     await _until_gone(receive, LEAVING_S_MAX)
