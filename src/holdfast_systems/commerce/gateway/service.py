@@ -136,7 +136,7 @@ class Gateway:
         more = len(rows) > PAGE_ROWS
         return {
             "runs": [_line(row) for row in rows[:PAGE_ROWS]],
-            "cursor": rows[PAGE_ROWS - 1]["id"] if more else None,
+            "nextCursor": rows[PAGE_ROWS - 1]["id"] if more else None,
         }
 
     async def _begun(self, caller: Caller, asked: RunAsked) -> tuple[Run, Instance, bool]:

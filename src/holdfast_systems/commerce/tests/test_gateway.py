@@ -251,7 +251,7 @@ def test_runs_are_shown_with_what_each_cost(bought: Bought) -> None:
     page = bought.live.get("gateway", f"/v1/instances/{bought.instance_id}/runs").json()
     assert [run["runId"] for run in page["runs"]] == ids[::-1]
     assert [run["charged"] for run in page["runs"]] == [2, 2, 2]
-    assert page["cursor"] is None
+    assert page["nextCursor"] is None
 
 
 def test_the_list_of_runs_goes_on_by_its_cursor(bought: Bought, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +262,7 @@ def test_the_list_of_runs_goes_on_by_its_cursor(bought: Bought, monkeypatch: pyt
     while cursor is not None:
         page = bought.live.get("gateway", path + (f"?cursor={cursor}" if cursor else "")).json()
         found += [run["runId"] for run in page["runs"]]
-        cursor = page["cursor"]
+        cursor = page["nextCursor"]
     assert found == ids[::-1]
 
 

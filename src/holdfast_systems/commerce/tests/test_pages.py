@@ -223,3 +223,16 @@ def test_a_site_that_is_not_allowed_is_told_so(browser: Browser, site: Live) -> 
 
 def seconds(text: str) -> int:
     return int(text.partition("again in ")[2].partition(" ")[0])
+
+
+def test_older_entries_are_shown_on_request(page: Page, site: Live) -> None:
+    line = bought_by_somebody(site)
+    for number in range(55):
+        made = site.post(PLANE, f"/wallets/{line['walletId']}/topups", {"credits": 1}, key=f"t-{new_id()}-{number}")
+        assert made.is_success, made.text
+    ticket = site.post(PLANE, "/buyers/sessions", {"userId": line["user"]}).json()["ticket"]
+    page.goto(f"{site.urls[PLANE]}/#ticket={ticket}")
+    expect(page.locator("#entries tr")).to_have_count(50)
+    page.get_by_role("button", name="Older entries").click()
+    expect(page.locator("#entries tr")).to_have_count(56)
+    expect(page.get_by_role("button", name="Older entries")).to_be_hidden()

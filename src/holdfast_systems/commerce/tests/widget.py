@@ -40,19 +40,19 @@ class Bought:
     def charges_all(self) -> list[dict[str, Any]]:
         """Every charge in the ledger, page by page."""
         path = f"/wallets/{self.wallet_id}/entries"
-        return [one for one in self._pages("control-plane", path, "entries", "nextCursor") if one["kind"] == "charge"]
+        return [one for one in self._pages("control-plane", path, "entries") if one["kind"] == "charge"]
 
     def runs(self) -> list[dict[str, Any]]:
         """Every run of the instance, page by page."""
-        return self._pages("gateway", f"/v1/instances/{self.instance_id}/runs", "runs", "cursor")
+        return self._pages("gateway", f"/v1/instances/{self.instance_id}/runs", "runs")
 
-    def _pages(self, part: str, path: str, rows: str, following: str) -> list[dict[str, Any]]:
+    def _pages(self, part: str, path: str, rows: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         cursor: str | None = ""
         while cursor is not None:
             page = self.live.get(part, path, params={"cursor": cursor} if cursor else {}).json()
             found += page[rows]
-            cursor = page[following]
+            cursor = page["nextCursor"]
         return found
 
     def widget(self, user: str = "visitor", origin: str = ORIGIN) -> Widget:

@@ -76,7 +76,7 @@
       const made = page[list].map(row);
       if (first) at(rows).replaceChildren(...made);
       else at(rows).append(...made);
-      cursor = page.cursor;
+      cursor = page.nextCursor;
       at(more).hidden = !cursor;
     };
     at(more).addEventListener("click", () => load(false).catch((error) => tell(error.message, true)));
