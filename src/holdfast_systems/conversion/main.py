@@ -12,6 +12,7 @@ from holdfast.http import Check
 from holdfast.http.system import Ground, System
 from holdfast.store.shared_secret import shared_secret
 from holdfast.worker import Handlers, QueueSettings
+from holdfast.worker.handlers import CONCURRENCY_MAX
 from holdfast_systems.conversion import tables
 from holdfast_systems.conversion.api import Patient, application
 from holdfast_systems.conversion.bulk import Bulk
@@ -57,7 +58,8 @@ def build(ground: Ground) -> System:
         conversions, bulk, live, settings, ground.store, Patient(threads), quota, address=ground.address, spool=spool
     )
     sessions = Sessions(secret)
-    capacity = Capacity(settings.concurrency)
+    # How many run at once here without that is said by the queue, or by whoever starts the worker.
+    capacity = Capacity(CONCURRENCY_MAX)
 
     def stop() -> None:
         threads.shutdown(wait=False, cancel_futures=True)

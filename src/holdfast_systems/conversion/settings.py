@@ -50,7 +50,7 @@ class Settings:
     """The largest XML; a conversion that gives more is refused."""
     concurrency: int = 4
     """The most conversions at once in each worker process; fewer while the gateway has no place for them."""
-    busy_max_s: float = 3_600.0
+    busy_max_s: float = 6 * HOUR_S
     """A job that the gateway had no place for is put off without spending an attempt, for so long in all."""
     retry_max_attempts: int = 3
     """All attempts, the first included."""

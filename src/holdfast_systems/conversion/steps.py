@@ -6,6 +6,8 @@ result exactly when the job is complete.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from holdfast.artifact import ARTIFACT_FAULTS, Artifacts, Stored
 from holdfast.base import Json, world
 from holdfast.catalog import Failure
@@ -23,6 +25,8 @@ CONFLICT = ARTIFACT_FAULTS["ARTIFACT_CONFLICT"].code
 NOT_FOUND = ARTIFACT_FAULTS["ARTIFACT_NOT_FOUND"].code
 FULL = ARTIFACT_FAULTS["STORAGE_FULL"].code
 ANSWERED = 200
+TOO_BUSY = replace(GW_5XX, breaker=False)
+"""A gateway that is well has had no place for too long: an attempt is spent, and its breaker stays closed."""
 DELETED = Cancel("its owner deleted it")
 
 
@@ -96,7 +100,7 @@ class Converter:
         """
         if job.elapsed_s + busy.wait_s > self._settings.busy_max_s:
             reason = f"HTTP {busy.status} for {self._settings.busy_max_s:g} s"
-            raise GW_5XX(upstream_status=busy.status, reason=reason, retry_after_s=busy.wait_s)
+            raise TOO_BUSY(upstream_status=busy.status, reason=reason, retry_after_s=busy.wait_s)
         # Those that were turned away together do not come back together.
         wait_s = busy.wait_s * (1 + JITTER_SHARE * world().dice())
         return Snooze(wait_s, f"the gateway is busy: HTTP {busy.status}", timed=True)

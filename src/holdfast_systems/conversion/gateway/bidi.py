@@ -7,6 +7,7 @@ no mirroring. Where the characters stand is the one thing that can be relied on:
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from unicodedata import bidirectional, combining
@@ -17,6 +18,8 @@ WORD_GAP_SIZES = 0.22
 """White space between two characters is a space when it is at least so many times the size of the text."""
 MARKED_GAP_SIZES = 0.7
 """The same beside a letter with marks, of which it is not known where it stands, only where the ink of a mark is."""
+NEAR_MAX = 8
+"""Of so many letters to either side one may be that which a mark belongs to."""
 
 _CLASSES = {"R": "R", "AL": "R", "L": "L", "EN": "N", "AN": "N", "ES": "S", "CS": "S", "ET": "T"}
 # From left to right within such a line: words of another script with what is between them, and single numbers.
@@ -118,12 +121,17 @@ def _clusters(glyphs: Iterable[Glyph]) -> list[list[Glyph]]:
             bases[-1].append(glyph)
         else:
             bases.append([glyph])
+    bases.sort(key=lambda base: _middle(base[0]))
+    middles = [_middle(base[0]) for base in bases]
     for mark in sorted(marks, key=lambda glyph: combining(glyph.character)):
-        if bases:
-            min(bases, key=lambda base: _distance(base[0], mark)).append(mark)
+        at = bisect(middles, _middle(mark))
+        near = bases[max(0, at - NEAR_MAX) : at + NEAR_MAX]
+        if near:
+            min(near, key=lambda base: _distance(base[0], mark)).append(mark)
         else:
             bases.append([mark])
-    return sorted(bases, key=lambda base: _middle(base[0]))
+            middles.append(_middle(mark))
+    return bases
 
 
 def _distance(base: Glyph, mark: Glyph) -> tuple[bool, float]:

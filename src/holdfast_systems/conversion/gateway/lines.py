@@ -19,6 +19,9 @@ GUTTER_SIZES = 1.0
 WORD_GAP_SIZES = 0.15
 """White space between words is at least so much."""
 QUOTED_SHARE = 0.3
+"""Of a line in another script, no more than this is quoted."""
+CHARS_MAX = 5_000
+"""A longer line is no line, and is left as pdfium has it."""
 
 SOFT_HYPHEN = "\u00ad"
 RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
@@ -118,7 +121,7 @@ class _Turned:
         """All of them, those of other scripts included."""
         for first, text in _pieces(self._page):
             places = range(first, first + len(text))
-            if RIGHT_TO_LEFT.search(text) or self._goes_on(places):
+            if len(text) <= CHARS_MAX and (RIGHT_TO_LEFT.search(text) or self._goes_on(places)):
                 self._turn(places)
             else:
                 _add(self._page, self._found, first, text)
@@ -130,12 +133,12 @@ class _Turned:
     def _goes_on(self, places: Sequence[int]) -> bool:
         """Whether these stand in the last line, and that is one that is written from right to left."""
         last = self._found[-1] if self._found else None
-        return last is not None and last.leftwards and _is_near(last, self._page.read_box(places))
+        return last is not None and last.leftwards and _is_near(last, self._page.read_box(places), len(places))
 
     def _turn(self, places: Sequence[int]) -> None:
         """One more piece of a line that is written from right to left; pdfium breaks it where a mark is raised."""
         box = self._page.read_box(places, every=True)
-        while self._found and _is_near(self._found[-1], box):
+        while self._found and _is_near(self._found[-1], box, len(places)):
             before = self._found.pop()
             self._spoken.pop(len(self._found), None)
             places, box = sorted({*before.places, *places}), around([before.box, box])
@@ -157,8 +160,10 @@ class _Turned:
                 yield Glyph(character, places[0], (x, y, x, y))
 
 
-def _is_near(line: Line, box: Box) -> bool:
-    """Whether what has this box stands in the line, or close beside it."""
+def _is_near(line: Line, box: Box, count: int) -> bool:
+    """Whether so many characters with this box stand in the line, or close beside it."""
+    if len(line.places) + count > CHARS_MAX:
+        return False
     apart = max(line.box[0], box[0]) - min(line.box[2], box[2])
     return apart < GUTTER_SIZES * line.style.size and _shares_height(line.box, box)
 

@@ -103,6 +103,7 @@ def test_a_gateway_that_is_busy_for_ever_is_a_failure_in_the_end(solo: Site) -> 
         assert (job["status"], job["error_code"]) == ("failed", "GW_5XX")
         assert verbs(here, job)[1] == "snoozed"
         assert verbs(here, job)[-1] == "failed"
+        assert breakers(here) == [], "the gateway is well"
 
 
 def test_the_share_falls_to_what_is_taken_and_rises_again() -> None:
