@@ -58,6 +58,8 @@ class Spoken:
     @property
     def gain(self) -> int:
         """How many more brackets match when they are mirrored."""
+        if not self.mirrorable:
+            return 0
         return _matched(self.mirrored()) - _matched(self.text)
 
     def mirrored(self) -> str:
@@ -66,6 +68,8 @@ class Spoken:
 
     def straightened(self, page_gain: int) -> str:
         """The text with its brackets as they were meant; where the line does not tell, the page does."""
+        if not self.mirrorable:
+            return self.text
         text = self.mirrored() if (self.gain or page_gain) > 0 else self.text
         count = sum(one in _MIRRORED for one in text)
         # pdfium mirrors the one and not the other where a word of another script stands between them.
@@ -147,9 +151,10 @@ def _with_spaces(seen: Sequence[list[Glyph]], size: float) -> list[list[Glyph]]:
     reached = float("inf")
     for cluster in seen:
         glyph = cluster[0]
-        if found and not glyph.character.isspace() and not found[-1][0].character.isspace():
+        gap_sizes = (glyph.left - reached) / size if found and size else 0.0
+        if gap_sizes >= WORD_GAP_SIZES and not glyph.character.isspace() and not found[-1][0].character.isspace():
             marked = any(combining(one.character) for one in (*found[-1], *cluster))
-            if glyph.left - reached >= size * (MARKED_GAP_SIZES if marked else WORD_GAP_SIZES):
+            if gap_sizes >= MARKED_GAP_SIZES or not marked:
                 found.append([Glyph(" ", glyph.place, glyph.box)])
         found.append(cluster)
         reached = glyph.right if reached == float("inf") else max(reached, glyph.right)

@@ -77,8 +77,10 @@ def _pieces(page: Page) -> Iterator[tuple[int, str]]:
         text = text.strip()
         if not text:
             continue
-        every = RIGHT_TO_LEFT.search(text) is not None
-        if page.is_whole(page.read_box(range(first, first + len(text)), every=every)):
+        places = range(first, first + len(text))
+        # What is written from right to left does not begin and end where its first and last characters are.
+        turned = RIGHT_TO_LEFT.search(text) is not None
+        if page.is_whole(around(page.read_boxes(places)) if turned else page.read_box(places)):
             yield first, text
         else:
             yield from _seen(page, first, text)
@@ -89,7 +91,7 @@ def _seen(page: Page, first: int, text: str) -> Iterator[tuple[int, str]]:
     begin: int | None = None
     end = 0
     for word in _WORD.finditer(text):
-        if any(page.is_seen(page.read_box((first + at,))) for at in range(*word.span())):
+        if any(map(page.is_seen, page.read_boxes(range(first + word.start(), first + word.end())))):
             begin, end = word.start() if begin is None else begin, word.end()
         elif begin is not None:
             yield first + begin, text[begin:end]
@@ -137,7 +139,7 @@ class _Turned:
 
     def _turn(self, places: Sequence[int]) -> None:
         """One more piece of a line that is written from right to left; pdfium breaks it where a mark is raised."""
-        box = self._page.read_box(places, every=True)
+        box = around(self._page.read_boxes(places))
         while self._found and _is_near(self._found[-1], box, len(places)):
             before = self._found.pop()
             self._spoken.pop(len(self._found), None)
@@ -151,10 +153,10 @@ class _Turned:
         self._found.append(Line(told.places, told.text, box, style, True))
 
     def _glyphs(self, places: Sequence[int], box: Box) -> Iterator[Glyph]:
-        for place in places:
+        for place, one in zip(places, self._page.read_boxes(places), strict=True):
             character = self._page.characters[place]
             if character != NOTHING:
-                yield Glyph("-" if character == HYPHEN else character, place, self._page.read_box((place,)))
+                yield Glyph("-" if character == HYPHEN else character, place, one)
         for character, x, y in self._joiners:
             if box[0] < x < box[2] and box[1] < y <= box[3]:
                 yield Glyph(character, places[0], (x, y, x, y))

@@ -127,6 +127,7 @@ class Page:
         self.truncated = count > chars_max
         self.characters = _characters(self._text, min(count, chars_max))
         """One for each place of the page's text, so that a place in this string is a place on the page."""
+        self._read_boxes: dict[int, Box] = {}
         self._styles: dict[int, Style] = {}
         self._style = Style("", 0.0)
         self._rectangle = pdfium.FS_RECTF()
@@ -143,9 +144,17 @@ class Page:
         """Where these characters are seen; the first and the last tell, unless `every` one has to be asked."""
         return self._around(self._seen, places, every=every)
 
-    def read_box(self, places: Sequence[int], *, every: bool = False) -> Box:
+    def read_box(self, places: Sequence[int]) -> Box:
         """The same when the page is held so that most of its text is upright."""
-        return self._around(self._read, places, every=every)
+        return self._around(self._read, places, every=False)
+
+    def read_boxes(self, places: Sequence[int]) -> list[Box]:
+        """The same for each of these characters; it is remembered, because it is asked for more than once."""
+        known = self._read_boxes
+        for place in places:
+            if place not in known:
+                known[place] = self._box(self._read, place)
+        return [known[place] for place in places]
 
     def is_seen(self, box: Box) -> bool:
         """Whether some of what has this `read_box` is on the visible part of the page."""
