@@ -49,7 +49,11 @@ Identify = Callable[[Incoming], str | None]
 
 
 class Limiter(Protocol):
-    """What is asked of a rate limit; `policy.Bucket` is one."""
+    """What is asked of a rate limit; `policy.Bucket` is one.
+
+    One that asks a database may also have `try_take() -> tuple[bool, Limited | None]`, which never waits: whether it
+    could decide, and what. An event loop then asks it directly, and in a thread only where it could not decide.
+    """
 
     limit: RateLimit
 
@@ -140,7 +144,9 @@ class Receiver:
         """The answer to a request. Never raises an `Exception`."""
         heard = Heard(monotonic_s()) if bus.listeners else None
         try:
-            incoming = self._admitted(listed(headers), body, heard)
+            incoming = self._verified(listed(headers), body, heard)
+            if self._limit is not None:
+                self._pass(self._limit, self._limit.take())
             if self._keys is None:
                 answer = _as_answer(handle(incoming))
             else:
@@ -159,7 +165,9 @@ class Receiver:
             return await self._threads.run(self.receive, headers, body, on_this_loop(handle))
         heard = Heard(monotonic_s()) if bus.listeners else None
         try:
-            incoming = self._admitted(listed(headers), body, heard)
+            incoming = self._verified(listed(headers), body, heard)
+            if self._limit is not None:
+                self._pass(self._limit, await self._taken(self._limit))
             if self._keys is None:
                 answer = _as_answer(await handle(incoming))
             else:
@@ -170,19 +178,27 @@ class Receiver:
             self._tell(heard)
         return answer
 
-    def _admitted(self, headers: RawHeaders, body: bytes, heard: Heard | None) -> Incoming:
-        """The request, once size, signature and rate limit have let it through."""
+    def _verified(self, headers: RawHeaders, body: bytes, heard: Heard | None) -> Incoming:
+        """The request, once size and signature have let it through."""
         if len(body) > self.bytes_max:
             raise PAYLOAD_TOO_LARGE(bytes_max=self.bytes_max)
         incoming = Incoming(headers, body, self._verifier.verify(headers, body, secrets=self._secrets()), heard)
         if heard is not None:
             heard.event_id = incoming.verified.event_id
-        if self._limit is not None:
-            refusal = self._limit.take()
-            if refusal is not None:
-                facts = self._limit.limit.details(refusal)
-                raise RATE_LIMIT_EXCEEDED(retry_after_s=refusal.retry_after_s, **facts)
         return incoming
+
+    @staticmethod
+    def _pass(limit: Limiter, refusal: Limited | None) -> None:
+        if refusal is not None:
+            raise RATE_LIMIT_EXCEEDED(retry_after_s=refusal.retry_after_s, **limit.limit.details(refusal))
+
+    async def _taken(self, limit: Limiter) -> Limited | None:
+        """Ask the rate limit on an event loop: in a thread where the answer has to be waited for."""
+        try_take: Callable[[], tuple[bool, Limited | None]] | None = getattr(limit, "try_take", None)
+        if try_take is None:
+            return limit.take()
+        decided, refusal = try_take()
+        return refusal if decided else await self._threads.run(limit.take)
 
     def _once(self, keys: ReceivedKeys, incoming: Incoming, handle: Handle, heard: Heard | None) -> Answer:
         """The handler's answer, or the one it gave before to the same event."""
@@ -253,7 +269,7 @@ def _check_scope(scope: dict[str, str]) -> None:
 def _is_quick(limit: Limiter | None) -> bool:
     from holdfast.policy import Bucket
 
-    return limit is None or isinstance(limit, Bucket)
+    return limit is None or isinstance(limit, Bucket) or hasattr(limit, "try_take")
 
 
 def _told(answered: Answered, heard: Heard | None) -> Answer:

@@ -6,6 +6,7 @@ what the step before let through. Sending anything again is always safe.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
@@ -24,6 +25,7 @@ from holdfast_systems.credentials.faults import (
     NOT_FOUND,
     SERVICE_UNAVAILABLE,
 )
+from holdfast_systems.credentials.model import Event
 from holdfast_systems.credentials.refusal_log import RefusalLog
 from holdfast_systems.credentials.settings import PlatformSettings, Settings
 from holdfast_systems.credentials.steps import Outcome, Processor
@@ -33,6 +35,8 @@ BYTES_MAX = 1_048_576
 AWAY_S = 5.0
 """When the database is away, senders are asked to come back after this time."""
 MAINTENANCE_S = 60.0
+LARGE_BYTES = 65_536
+"""A larger body is read in a thread: it would hold up all others."""
 REPLAYED = ("Idempotent-Replayed", "true")
 
 _LOG = logging.getLogger("holdfast.credentials")
@@ -75,24 +79,25 @@ class Engine:
         if self.settings.maintenance:
             raise SERVICE_UNAVAILABLE(retry_after_s=MAINTENANCE_S)
 
-    def receive(self, platform: str, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> Answer:
-        """The answer to a request of a platform that was admitted. Never raises an `Exception`; it may block."""
-        return self._receivers[platform].receive(headers, body, lambda incoming: self._handle(platform, incoming))
+    async def receive(self, platform: str, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> Answer:
+        """The answer to a request of a platform that was admitted. Never raises an `Exception`."""
 
-    def _handle(self, platform: str, incoming: Incoming) -> Answer:
-        document = payload.parsed(incoming.body)
-        event_id = payload.event_id_of(document)
-        incoming.known_as(event_id)
+        async def handle(incoming: Incoming) -> Answer:
+            return await self._handle(platform, incoming)
+
+        return await self._receivers[platform].receive_async(headers, body, handle)
+
+    async def _handle(self, platform: str, incoming: Incoming) -> Answer:
+        large = len(incoming.body) > LARGE_BYTES
+        read = await asyncio.to_thread(_read, platform, incoming) if large else _read(platform, incoming)
         try:
-            try:
-                event = payload.read_event(platform, event_id, document, now_us())
-            except Failure:
-                # What was good when it came first may have grown too old since; a repeat gets the first answer.
-                outcome = self.processor.repeated(platform, event_id)
-                if outcome is None:
-                    raise
-            else:
-                outcome = self.processor.process(event)
+            if isinstance(read, Event):
+                return _answer(await self.processor.process(read))
+            # What was good when it came first may have grown too old since; a repeat gets the first answer.
+            event_id, refusal = read
+            outcome = await asyncio.to_thread(self.processor.repeated, platform, event_id)
+            if outcome is None:
+                raise refusal
         except Failure as failure:
             raise answerable(failure) from failure
         return _answer(outcome)
@@ -110,6 +115,9 @@ class _Careful:
             return self._window.take()
         except Failure as failure:
             raise answerable(failure) from failure
+
+    def try_take(self) -> tuple[bool, Limited | None]:
+        return self._window.try_take()
 
 
 def answerable(failure: Failure) -> Failure:
@@ -134,6 +142,21 @@ def _receiver(store: Store, name: str, settings: PlatformSettings, secrets: Sequ
         source=name,
         report=lambda error: _LOG.error("a webhook of %s met an exception", name, exc_info=error),
     )
+
+
+def _read(platform: str, incoming: Incoming) -> Event | tuple[str, Failure]:
+    """The event of a request; or its id, and why it is not good.
+
+    Raises:
+        Failure: it has no id that could be read.
+    """
+    document = payload.parsed(incoming.body)
+    event_id = payload.event_id_of(document)
+    incoming.known_as(event_id)
+    try:
+        return payload.read_event(platform, event_id, document, now_us())
+    except Failure as failure:
+        return event_id, failure
 
 
 def _answer(outcome: Outcome) -> Answer:

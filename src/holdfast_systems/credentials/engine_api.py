@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Query, Request, Response
-from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from holdfast.base import Secret
 from holdfast.catalog import Dialect, Fault
-from holdfast.guard import Answer
-from holdfast.http import BodyRule, ClientGone, Edge
+from holdfast.http import BodyRule, Edge
 from holdfast.http.asgi import Application, Receive, Scope, Send, below
 from holdfast.http.client_address import address_of, client_group
 from holdfast.http.operator import OperatorAccess
@@ -36,11 +31,10 @@ from holdfast_systems.credentials.pages import EnginePages, is_page
 from holdfast_systems.credentials.pages.door import Door
 from holdfast_systems.credentials.refusal_log import refusals as refusals_of
 from holdfast_systems.credentials.refusals import Refusals
+from holdfast_systems.credentials.webhook import Webhook, webhook_of
 
 T = TypeVar("T")
 
-THREADS = 32
-"""So many webhooks are worked on at once; those that wait for a commit share it."""
 WEBHOOK = "/v1/platforms/{platform}/webhook"
 PATH_CHARS_MAX = 300
 
@@ -62,16 +56,19 @@ def engine_application(engine: Engine, token: Secret, *, address: str, platform_
         platform_beside: whether the platform stands beside it, for links.
     """
     api = FastAPI(title="Credential engine", docs_url=None, redoc_url=None, redirect_slashes=False)
-    threads = ThreadPoolExecutor(THREADS, thread_name_prefix="credentials-engine")
     refusals = Refusals(engine.refusal_log)
-    _add_webhook(api, engine, threads, refusals)
+    webhook = Webhook(engine, refusals)
+    _add_webhook(api, webhook)
     _add_reads(api, engine)
     sessions = Sessions(engine.store, token)
     pages = EnginePages(engine, Door(sessions, token, address=address), platform_beside=platform_beside)
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST" and webhook_of(scope) is not None:
+            # Past the framework, whose way from a route to its function takes longer than the event itself.
+            return await webhook(scope, receive, send)
         asked = scope["type"] == "http" and is_page(below(scope))
-        await (pages if asked else api)(scope, receive, send)
+        return await (pages if asked else api)(scope, receive, send)
 
     edge = Edge(
         either,
@@ -84,13 +81,6 @@ def engine_application(engine: Engine, token: Secret, *, address: str, platform_
     )
     told = refusals.around(edge, lambda scope: _asked(scope, engine))
     return SignIn(told, sessions, title="Credential engine", address=address, catalog=CREDENTIALS, dialect=Dialect.FLAT)
-
-
-def webhook_of(scope: Scope) -> str | None:
-    """The platform whose webhook the request is for, whatever its method; None when it is for something else."""
-    parts = below(scope).split("/")
-    is_webhook = len(parts) == 5 and parts[1:3] == ["v1", "platforms"] and parts[4] == "webhook"
-    return parts[3] if is_webhook else None
 
 
 def _asked(scope: Scope, engine: Engine) -> tuple[str, str] | None:
@@ -110,7 +100,8 @@ def _is_public(scope: Scope, api: FastAPI) -> bool:
     return all(route.matches(scope)[0] is Match.NONE for route in api.routes)
 
 
-def _add_webhook(api: FastAPI, engine: Engine, threads: ThreadPoolExecutor, refusals: Refusals) -> None:
+def _add_webhook(api: FastAPI, webhook: Webhook) -> None:
+    """The webhook's place in the description of the API, and its refusal of other methods."""
     described = {
         "requestBody": {"required": True, "content": {"application/json": {"schema": json_schema()}}},
         "parameters": [
@@ -126,24 +117,10 @@ def _add_webhook(api: FastAPI, engine: Engine, threads: ThreadPoolExecutor, refu
     }
 
     @api.post(WEBHOOK, openapi_extra=described, responses={202: {"description": "Parked"}})
-    async def webhook(platform: str, request: Request) -> Response:
+    async def take(platform: str, request: Request) -> Response:
         """Take one event of a platform; the same event again gets the same result."""
-        engine.admit(platform, address_of(request.scope, engine.trusted_proxies))
-        try:
-            body = await request.body()
-        except ClientDisconnect:
-            raise ClientGone from None
-        # In a copy of this context, so that whatever happens belongs to this request.
-        work = copy_context().run
-        receive = engine.receive
-        loop = asyncio.get_running_loop()
-        answer = await loop.run_in_executor(threads, work, receive, platform, request.scope["headers"], body)
-        refusals.look_at(answer)
-        return _response(answer)
-
-
-def _response(answer: Answer) -> Response:
-    return Response(answer.body, answer.status, headers=dict(answer.headers))
+        answer = await webhook.answer(platform, request.scope, request.receive)
+        return Response(answer.body, answer.status, headers=dict(answer.headers))
 
 
 def _add_reads(api: FastAPI, engine: Engine) -> None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.base import Json
+from holdfast.base.gathering import Gathering
 from holdfast.store import Store, Tx
-from holdfast.worker import Combiner
 from holdfast_systems.credentials import tables
 from holdfast_systems.credentials.model import (
     NOTHING,
@@ -44,19 +44,19 @@ class Outcome:
 
 
 class Processor:
-    """Processes the events of this process. Threads may share it."""
+    """Processes the events of this process: those that come at the same time share a commit."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._combiner: Combiner[Event, Outcome | Exception] = Combiner(self._flush, most=BATCH_MAX)
+        self._gathering: Gathering[Event, Outcome | Exception] = Gathering(self._flush, most=BATCH_MAX)
 
-    def process(self, event: Event) -> Outcome:
+    async def process(self, event: Event) -> Outcome:
         """Process the event, or learn what it came to before.
 
         Raises:
             Failure: the database's own; whatever it is, sending the event again is safe.
         """
-        outcome = self._combiner.submit(event)
+        outcome = await self._gathering.submit(event)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome

@@ -39,19 +39,38 @@ class Window:
             Failure: the database cannot be asked.
         """
         with self._lock:
-            open_s = self._closes_s - monotonic_s()
-            if open_s > 0 and self._shut:
-                return Limited(max(1, int(open_s * SECOND_US)))
-            if open_s <= 0 or not self._left:
-                asked_s = monotonic_s()
-                self._left, closes_us = self._store.atomic(self._lease)
-                # Counted from before the question: a share never outlives its window.
-                self._closes_s = asked_s + closes_us / SECOND_US
-                self._shut = not self._left  # nothing is ever given back to a window
-                if self._shut:
-                    return Limited(max(1, closes_us))
+            decided, refusal = self._from_share()
+            if decided:
+                return refusal
+            asked_s = monotonic_s()
+            self._left, closes_us = self._store.atomic(self._lease)
+            # Counted from before the question: a share never outlives its window.
+            self._closes_s = asked_s + closes_us / SECOND_US
+            self._shut = not self._left  # nothing is ever given back to a window
+            if self._shut:
+                return Limited(max(1, closes_us))
             self._left -= 1
             return None
+
+    def try_take(self) -> tuple[bool, Limited | None]:
+        """As `take`, without waiting: whether it could be decided from the share that is here, and what."""
+        if not self._lock.acquire(blocking=False):
+            return False, None
+        try:
+            return self._from_share()
+        finally:
+            self._lock.release()
+
+    def _from_share(self) -> tuple[bool, Limited | None]:
+        open_s = self._closes_s - monotonic_s()
+        if open_s <= 0:
+            return False, None
+        if self._shut:
+            return True, Limited(max(1, int(open_s * SECOND_US)))
+        if not self._left:
+            return False, None
+        self._left -= 1
+        return True, None
 
     def _lease(self, tx: Tx) -> tuple[int, int]:
         """A share of the window that is open now, perhaps none, and how long it stays open."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from holdfast_systems.credentials import tables
 from holdfast_systems.credentials.steps import Processor
 
 DYING = """
-import json, os, sys
+import asyncio, json, os, sys
 from holdfast.store import Store
 from holdfast_systems.credentials import steps, tables
 from holdfast_systems.credentials.payload import read_event
@@ -30,7 +31,7 @@ if where == "after the dedupe row":
     tables.arrive = die
 elif where == "after the effect":
     tables.finish = die
-outcome = steps.Processor(store).process(event)
+asyncio.run(steps.Processor(store).process(event))
 os._exit(9)  # committed, and nobody was told
 """
 DOCUMENT = {
@@ -51,7 +52,7 @@ def test_a_crash_anywhere_leaves_one_effect_and_the_repeat_gets_its_result(
     assert subprocess.run(command, timeout=60, check=False).returncode == 9
     tables.prepare(store)
     event = read_event("p", "evt_1", DOCUMENT, 1_770_000_000_000_000)
-    outcome = Processor(store).process(event)
+    outcome = asyncio.run(Processor(store).process(event))
     assert outcome.repeated == (where == "after the commit")
     assert (outcome.result["status"], outcome.result["reputation_delta"]) == ("applied", 50)
     found = store.atomic(lambda tx: tables.member(tx, "p", "u"), write=False)

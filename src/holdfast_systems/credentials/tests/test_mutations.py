@@ -127,8 +127,8 @@ def test_no_mutation_of_signature_or_body_is_accepted_or_answered_with_500(tmp_p
     body = json.dumps(created("evt_genuine")).encode()
     header = signature(body)["X-GR-Signature"].encode()
 
-    def answered(changed_body: bytes, changed_header: bytes) -> tuple[int, str]:
-        answer = engine.receive(PLATFORM, [(b"x-gr-signature", changed_header)], changed_body)
+    async def answered(changed_body: bytes, changed_header: bytes) -> tuple[int, str]:
+        answer = await engine.receive(PLATFORM, [(b"x-gr-signature", changed_header)], changed_body)
         return answer.status, json.loads(answer.body).get("code", "")
 
     async def all_of_them() -> Counter[tuple[int, str]]:
@@ -138,7 +138,7 @@ def test_no_mutation_of_signature_or_body_is_accepted_or_answered_with_500(tmp_p
             # Capitals and blanks around it are the same signature.
             if changed_body == body and changed_header.strip(b" \t").lower() == header:
                 continue
-            said = answered(changed_body, changed_header)
+            said = await answered(changed_body, changed_header)
             if number % WHOLE_WAY == 0:
                 assert await status_of(app, changed_body, changed_header) == said
             told[said] += 1

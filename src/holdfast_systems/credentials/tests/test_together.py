@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from holdfast.store import Store
@@ -49,8 +50,7 @@ def standings(store: Store, platform: str) -> list[dict[str, Any]]:
 
 def test_a_batch_comes_to_the_same_as_its_events_one_by_one(store: Store) -> None:
     tables.prepare(store)
-    processor = Processor(store)
-    single = [processor.process(read("single", one)) for one in DOCUMENTS]
+    single = [asyncio.run(Processor(store).process(read("single", one))) for one in DOCUMENTS]
     batch = store.atomic(lambda tx: process(tx, [read("batch", one) for one in DOCUMENTS]))
     assert batch == single
     assert [one.repeated for one in batch] == [False] * 3 + [True] + [False] * 6
