@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.commerce_bare import Bare, bare_of
 from bench.commerce_ledger import Filled, filled, pairs
-from bench.commerce_services import added_ms
+from bench.commerce_services import added_ms, pairs_over_http
 from bench.jobs_server import bench_server
 from bench.table import Asked, Row
 from holdfast_systems.commerce.control_plane.ledger import Ledger
@@ -30,6 +30,7 @@ WINDOW_S, WINDOW_QUICK_S = 3.0, 1.5
 REQUESTS, REQUESTS_QUICK = 400, 100
 SHARE_MIN = 0.5
 RESERVATION_S = 900.0
+OVER_HTTP = "holdfast, over HTTP to one process"
 
 
 def run(quick: bool) -> list[Row]:
@@ -60,6 +61,10 @@ def _booked(engine: str, database: str, wallets: int, quick: bool) -> list[Row]:
         for _ in range(windows):
             for name, measure in cases.items():
                 best[name] = max(best[name], measure())
+        with tempfile.TemporaryDirectory(dir=RESULTS, prefix="commerce-") as folder:
+            best[OVER_HTTP] = pairs_over_http(
+                database, Path(folder), place, clients=CLIENTS, seconds=seconds, windows=windows
+            )
         place.check()
     where = "one hot wallet" if wallets == 1 else f"{wallets:,} wallets"
     share = best["holdfast"] / best["bare SQL"]

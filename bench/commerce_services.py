@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -15,8 +16,10 @@ from statistics import quantiles
 from time import perf_counter
 from typing import Any
 
+import aiohttp
 import httpx
 
+from bench.commerce_ledger import AMOUNT, BUDGET, Filled
 from holdfast.testing.ports import free_port
 from holdfast.testing.processes import wait_until
 
@@ -62,6 +65,40 @@ def added_ms(folder: Path, requests: int) -> tuple[list[float], list[float]]:
     return quantiles(took[direct], n=100), quantiles(took[through], n=100)
 
 
+def pairs_over_http(database: str, folder: Path, place: Filled, *, clients: int, seconds: float, windows: int) -> float:
+    """The best number of pairs of authorize and settle in a second, asked of one control plane process."""
+    with _served(folder, parts=("control-plane",), database=database) as urls:
+        return max(
+            asyncio.run(_window(f"{urls['control-plane']}/billing", place, clients=clients, seconds=seconds))
+            for _ in range(windows)
+        )
+
+
+async def _window(url: str, place: Filled, *, clients: int, seconds: float) -> float:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=clients), headers=headers) as session:
+        until_s, done = perf_counter() + seconds, 0
+
+        async def ask(path: str, body: dict[str, Any]) -> Any:
+            async with session.post(f"{url}/{path}", json=body) as reply:
+                assert reply.status == 200, await reply.text()
+                return await reply.json()
+
+        async def client(number: int) -> None:
+            nonlocal done
+            while perf_counter() < until_s:
+                run = next(_NUMBERS)
+                instance = place.instances[(run * 7 + number) % len(place.instances)]
+                asked = {"instanceId": instance, "requestedBudget": BUDGET, "runId": f"http-{run}"}
+                held = await ask("authorize", asked)
+                await ask("settle", {"reservationId": held["reservationId"], "amount": AMOUNT})
+                done += 1
+
+        begun_s = perf_counter()
+        await asyncio.gather(*(client(number) for number in range(clients)))
+        return done / (perf_counter() - begun_s)
+
+
 def _bought(client: httpx.Client, urls: dict[str, str]) -> str:
     plane = urls["control-plane"]
     plan = {"kind": "agent", "title": "Bench", "credits": MANY, "offering": "assistant"}
@@ -75,13 +112,13 @@ def _bought(client: httpx.Client, urls: dict[str, str]) -> str:
 
 
 @contextmanager
-def _served(folder: Path) -> Iterator[dict[str, str]]:
-    ports = {part: free_port() for part in PARTS}
+def _served(folder: Path, *, parts: Sequence[str] = PARTS, database: str = "") -> Iterator[dict[str, str]]:
+    ports = {part: free_port() for part in parts}
     urls = {part: f"http://127.0.0.1:{port}" for part, port in ports.items()}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     places = {f"{PREFIX}{part.replace('-', '_').upper()}_URL": url for part, url in urls.items()}
     own = {"HOLDFAST_TOKEN": TOKEN, f"{PREFIX}SERVICE_TOKEN": "the token of the services"}
-    environment = {**kept, **places, **own, "HOLDFAST_DATABASE": f"sqlite:///{folder}/services.db"}
+    environment = {**kept, **places, **own, "HOLDFAST_DATABASE": database or f"sqlite:///{folder}/services.db"}
     processes = []
     try:
         for part, port in ports.items():
