@@ -52,6 +52,19 @@ def test_a_part_that_no_one_system_has_is_refused(tmp_path: Path, words: tuple[s
     assert told in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("--system", "beta", "--part", "three"), 3, "its parts are: one, two."),
+        (("app:handlers", "--part", "one"), 2, "--part divides one system: name exactly one"),
+    ],
+)
+def test_a_worker_refuses_such_a_part_as_well(tmp_path: Path, words: tuple[str, ...], code: int, told: str) -> None:
+    ended = run(tmp_path, "worker", *words)
+    assert (ended.returncode, ended.stdout) == (code, "")
+    assert told in ended.stderr
+
+
 def test_a_folder_that_cannot_be_used_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     ended = run(tmp_path, "serve", "beta", "--port", "0", "--data", "file")

@@ -20,6 +20,8 @@ from holdfast_systems.commerce.tokens import Claims, TokenKind, Tokens
 CALLER_KEY = "holdfast.commerce.caller"
 COOKIE = "holdfast_commerce_buyer"
 TENANT_CHARS_MAX = 200
+NOBODY = "\0"
+"""A tenant that nobody is: what cannot be the name of one narrows to nothing."""
 
 
 class CallerKind(StrEnum):
@@ -63,13 +65,16 @@ class Admission:
         *,
         kinds: Callable[[Scope], frozenset[CallerKind]] = lambda _: TRUSTED,
         public: Callable[[Scope], bool] = lambda _: False,
+        origin: str = "",
     ) -> None:
         """
         Args:
             kinds: the callers that a request is for.
             public: which requests are for everybody; they have no caller.
+            origin: the site whose own pages may change things with a buyer's cookie, where a proxy stands before it.
         """
         self._tokens = tokens
+        self._origin = origin
         self._kinds = kinds
         self._public = public
 
@@ -93,16 +98,16 @@ class Admission:
             raise NOT_ENTITLED()
         scope[CALLER_KEY] = caller
 
-    @staticmethod
-    def _is_forged(scope: Scope) -> bool:
+    def _is_forged(self, scope: Scope) -> bool:
         """Whether a page of another site wants to change something with the buyer's cookie."""
         by_cookie = not bearer(scope) and scope["method"] not in ("GET", "HEAD")
-        return by_cookie and is_foreign(scope, "")
+        return by_cookie and is_foreign(scope, self._origin)
 
     def caller(self, scope: Scope) -> Caller | None:
         """Who sends the request; None without a token in force."""
         given = bearer(scope)
-        narrowed = header(scope, "x-tenant")[:TENANT_CHARS_MAX]
+        said = header(scope, "x-tenant")
+        narrowed = said if len(said) <= TENANT_CHARS_MAX else NOBODY
         if given and self._tokens.operator and self._tokens.operator.matches(given):
             return Caller(kind=CallerKind.OPERATOR, tenant=narrowed)
         if given and self._tokens.service.matches(given):

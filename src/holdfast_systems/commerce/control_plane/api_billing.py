@@ -32,6 +32,7 @@ from holdfast_systems.commerce.faults import (
     IDEMPOTENCY_KEY_REQUIRED,
     INSTANCE_NOT_FOUND,
     INSTANCE_PAUSED,
+    NOT_ENTITLED,
     RESERVATION_NOT_FOUND,
     RESERVATION_RELEASED,
     RESERVATION_SETTLED,
@@ -186,6 +187,8 @@ def order_routes(service: Service) -> APIRouter:
             quantity=paid.quantity,
             tenant=paid.user.id,
         )
+        if not caller_of(request.scope).sees(line.tenant):
+            raise NOT_ENTITLED()
         if require_key(request) != line.key:
             raise IDEMPOTENCY_KEY_MALFORMED(expected=line.key)
 

@@ -7,6 +7,7 @@ from fastapi import APIRouter, FastAPI
 from holdfast.guard import Keys
 from holdfast.http import BodyRule, Edge, Idempotency, describe
 from holdfast.http.asgi import Application, Scope
+from holdfast.http.origin import origin_of
 from holdfast.worker import Handlers, QueueSettings
 from holdfast_systems.commerce.admission import TRUSTED, Admission, CallerKind, caller_of
 from holdfast_systems.commerce.control_plane import plans
@@ -47,13 +48,14 @@ def part(context: Context) -> Part:
     cursors = Cursors(context.tokens.derived("cursors"))
     knowledge = Knowledge(context, service, cursors)
     routes = [
+        # Asked for most by far, and routes are tried in order.
+        billing_routes(ledger),
         plan_routes(service),
         order_routes(service),
         instance_list(service, cursors),
         instance_routes(service),
         binding_routes(service),
         wallet_routes(service, cursors),
-        billing_routes(ledger),
         buyer_routes(service, context.tokens),
         *knowledge.routes,
         buyer_page(context),
@@ -93,7 +95,7 @@ def _application(context: Context, service: Service, routes: list[APIRouter], kn
         catalog=context.catalog,
         remap=REMAP,
         body=lambda scope: file if _is_file(scope) else small,
-        access=Admission(context.tokens, kinds=_kinds, public=_is_public),
+        access=Admission(context.tokens, kinds=_kinds, public=_is_public, origin=origin_of(context.ground.address)),
         idempotency=Idempotency(
             keys=service.keys,
             caller=lambda scope: caller_of(scope).name,

@@ -249,9 +249,14 @@ def apart(
     *,
     parts: Sequence[str] = PARTS,
     ports: Mapping[str, int] | None = None,
+    databases: Mapping[str, str] | None = None,
     **settings: str,
 ) -> Iterator[Live]:
-    """The services as processes of their own, each with its stand-ins and its worker."""
+    """The services as processes of their own, each with its stand-ins and its worker.
+
+    Args:
+        databases: those of parts that have one of their own.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     ports = {part: free_port() for part in parts} if ports is None else ports
     urls = {part: f"http://127.0.0.1:{port}" for part, port in ports.items()}
@@ -259,7 +264,8 @@ def apart(
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     given = {PREFIX + name.upper(): value for name, value in {**own, **settings}.items()}
     environment = {**kept, "HOLDFAST_TOKEN": TOKEN, **given}
-    made = {part: Process(part, database, folder, ports[part], environment) for part in parts}
+    own_databases = databases or {}
+    made = {part: Process(part, own_databases.get(part, database), folder, ports[part], environment) for part in parts}
     with ExitStack() as stack:
         client = stack.enter_context(httpx.Client(timeout=PATIENCE_S))
         _all(made, Process.start)

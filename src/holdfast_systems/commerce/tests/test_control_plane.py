@@ -146,6 +146,11 @@ def test_no_tenant_reaches_anything_of_another_by_any_kind_of_id(live: Live, sto
             identifiers = [(made[name], unknown[name]) for name in unknown if made[name] in f"{path}{body}"]
             identifiers = identifiers or [(reservation, "res_unknown")]
             assert same(crossed, missing, *identifiers[0]), (method, path, crossed.text, missing.text)
+        body, key = line(order="O3", user="u1"), {"Idempotency-Key": "saleor:O3:L1"}
+        bought_for = live.ask("POST", PLANE, "/integrations/saleor/order-paid", json=body, token=token, headers=key)
+        assert code(bought_for) == (403, "NOT_ENTITLED")
+    too_long = {**SERVICE, "X-Tenant": "u1" + "x" * 300}
+    assert code(live.get(PLANE, f"/wallets/{made['walletId']}", token=too_long)) == (404, "WALLET_NOT_FOUND")
     assert live.get(PLANE, f"/wallets/{made['walletId']}").json() == before
     assert live.get(PLANE, f"/instances/{made['instanceId']}").json()["status"] == "active"
 

@@ -9,7 +9,7 @@ import pytest
 from holdfast.base import Secret, World, now_us
 from holdfast.base.world import replaced
 from holdfast.store import Store
-from holdfast_systems.commerce.main import build
+from holdfast_systems.commerce.main import PARTS, build
 from holdfast_systems.commerce.settings import SettingInvalid, read_settings
 from holdfast_systems.commerce.tokens import TokenKind, Tokens
 
@@ -79,3 +79,16 @@ def test_a_part_alone_answers_at_its_name_and_at_the_root(database_url: str, tmp
     with apart(database_url, tmp_path / "apart", parts=[PLANE]) as live:
         for path in ("/plans/agent-basic", f"/{PLANE}/plans/agent-basic"):
             assert live.get(PLANE, path).json()["credits"] == 100
+
+
+def test_each_service_may_have_a_database_of_its_own(tmp_path: Path) -> None:
+    databases = {part: f"sqlite:///{tmp_path / part}.db" for part in PARTS}
+    with apart("", tmp_path / "apart", databases=databases) as live:
+        bought = {"userId": "u1", "lines": [{"productSku": "agent-basic"}]}
+        paid = live.http.post(f"{live.standin('saleor')}/orders", json=bought).json()
+        (made,) = paid["delivery"]["reply"]["lines"]
+        asked = {"input": '/tool weather.read {"city": "Oslo"}', "clientRunId": "1", "userId": "visitor"}
+        run = live.post("gateway", f"/v1/instances/{made['instanceId']}/runs", asked, token=SERVICE)
+        assert run.status_code == 200, run.text
+        spent = live.get(PLANE, f"/wallets/{made['walletId']}").json()
+        assert (spent["spent"], spent["held"]) == (run.json()["charged"], 0)
