@@ -10,8 +10,8 @@ from typing import Any
 
 from fastapi import Response
 
-from holdfast.base import encode
-from holdfast.catalog import CORE, Dialect, Failure, render
+from holdfast.base import decode, encode
+from holdfast.catalog import Dialect, Failure, render
 from holdfast.http.asgi import Receive, Scope, Send
 
 MEDIA_TYPE = "text/event-stream"
@@ -57,9 +57,6 @@ class EventStream(Response):
 
 def failed(failure: Failure) -> dict[str, Any]:
     """The event that ends a stream that cannot go on: the same body that an error reply has."""
-    from holdfast.base import decode
-
-    shown = failure if failure.status < 500 or failure.code not in CORE else CORE["INTERNAL_ERROR"]()
-    body = decode(render(shown, Dialect.NESTED).body)
+    body = decode(render(failure, Dialect.NESTED).body)
     assert isinstance(body, dict)
     return {"type": "error", **body}

@@ -198,12 +198,14 @@ def test_3_3_a_run_that_may_have_run_is_never_run_again_and_costs_nothing(bought
     assert widget.run("c2").status_code == 200
 
 
-def test_a_stream_that_breaks_says_so_and_costs_nothing(bought: Bought) -> None:
-    bought.live.fault("langflow", answer="cut_stream", times=1)
+@pytest.mark.parametrize(("answer", "told"), [("cut_stream", "EXECUTION_UNAVAILABLE"), ("error", "UPSTREAM_ERROR")])
+def test_a_stream_that_breaks_says_so_and_costs_nothing(bought: Bought, answer: str, told: str) -> None:
+    bought.live.fault("langflow", answer=answer, times=1)
     *pieces, last = events(bought.widget().run("c1", "/words 10", **STREAM).text)
     assert pieces
-    assert last["error"]["code"] == "EXECUTION_UNAVAILABLE"
+    assert last["error"]["code"] == told
     assert last["error"]["details"]["mayHaveRun"] is True
+    assert last["error"]["traceId"]
     assert bought.settled(0)["available"] == 100
 
 

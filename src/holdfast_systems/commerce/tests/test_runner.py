@@ -152,6 +152,15 @@ def test_a_bad_answer_of_the_runtime_is_an_upstream_error(live: Live, answer: st
     assert "graph" not in reply.text, "the runtime's own words"
 
 
+def test_a_flow_that_fails_in_the_middle_of_its_answer_says_so_in_the_last_event(live: Live) -> None:
+    live.fault("langflow", answer="error", times=1)
+    body = {**RUN, "runId": "run_middle", "input": "/words 10"}
+    *pieces, last = events(live.post("runner", "/v1/runs", body, token=SERVICE, headers=STREAM).text)
+    assert len(pieces) == 5
+    assert (last["type"], last["error"]["code"]) == ("error", "UPSTREAM_ERROR")
+    assert last["error"]["traceId"]
+
+
 def test_garbage_of_the_runtime_is_an_upstream_error(live: Live) -> None:
     live.fault("langflow", garbage=True, times=1)
     reply = live.post("runner", "/v1/runs", {**RUN, "runId": "run_garbage"}, token=SERVICE)
