@@ -196,10 +196,10 @@ def test_a_person_whose_session_ends_goes_on_where_they_were(store: Store) -> No
     with standing(store) as here, browser() as chromium:
         page = chromium.new_page()
         page.set_default_timeout(PATIENCE_MS)
-        page.goto(f"{here.address}/jobs?queue=mail")
+        page.goto(f"{here.address}/jobs?queue=mail#jobs")
         page.get_by_label("Token").fill(TOKEN)
         page.get_by_role("button", name="Enter").click()
-        page.wait_for_url("**/jobs?queue=mail")
+        page.wait_for_url("**/jobs?queue=mail#jobs")
         page.get_by_role("textbox", name="Since").fill("yesterday")
         page.get_by_role("button", name="Filter").click()
         field = page.get_by_role("textbox", name="Since")

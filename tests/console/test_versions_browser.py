@@ -82,3 +82,20 @@ def test_a_part_that_is_older_than_the_one_shown_is_dropped(page: Any) -> None:
     page.locator("#queues", has_text="a new state").wait_for()
     page.wait_for_selector("#live-state.off")  # all has been read
     assert page.evaluate("seen.filter((text) => text !== 'a new state')") == []
+
+
+def test_a_part_that_came_while_text_was_chosen_is_shown_afterwards(page: Any) -> None:
+    page.wait_for_selector("#live-state.on")
+    shown = int(page.locator("#queues").get_attribute("data-version"))
+    part = {"id": "queues", "version": shown + 1, "html": "<div id=queues>a new state</div>"}
+    body = f"event: part\ndata: {json.dumps(part)}\n\n"
+    page.route("**/live?**", lambda route: route.fulfill(content_type="text/event-stream", body=body))
+    page.evaluate("""() => {
+      getSelection().selectAllChildren(document.querySelector("#queues h2"));
+      dispatchEvent(new Event("pagehide"));
+      dispatchEvent(new Event("pageshow"));
+    }""")
+    page.wait_for_selector("#live-state.off")  # all has been read
+    assert "a new state" not in page.locator("#queues").inner_text()
+    page.evaluate("getSelection().removeAllRanges()")
+    page.locator("#queues", has_text="a new state").wait_for()

@@ -1,11 +1,18 @@
 "use strict";
 
+// The part of an address after # is known to the browser alone: whoever signs in comes back to it.
+(function () {
+  const next = document.querySelector("input[name=next]");
+  if (next && location.hash && !next.value.includes("#")) next.value += location.hash;
+})();
+
 // Keeps the marked parts of a page up to date. Without it every page works, and shows how things stood when it was made.
 (function () {
   const main = document.querySelector("[data-live]");
   if (!main || !window.EventSource) return;
   const state = document.getElementById("live-state");
   let source = null;
+  const held = new Map();  // parts that came while somebody was choosing text in the one that is shown
   let newest = Number(main.dataset.version);  // of everything that is shown
 
   function tell(words, kind) {
@@ -40,13 +47,23 @@
     const { id, version, html } = JSON.parse(event.data);
     const old = document.getElementById(id);
     // What is shown never goes back: a part that was read earlier than the one in the page is dropped.
-    if (!old || version < Number(old.dataset.version) || chosen(old)) return;
+    if (!old || version < Number(old.dataset.version)) return;
+    if (chosen(old)) {
+      held.set(id, event);
+      return;
+    }
     const fresh = new DOMParser().parseFromString(html, "text/html").body.firstElementChild;
     if (!fresh) return;
     fresh.dataset.version = version;
     newest = Math.max(newest, version);
     if (old.innerHTML === fresh.innerHTML) old.dataset.version = version;
     else keep(old, fresh);
+  }
+
+  function release() {
+    const waiting = [...held.values()];
+    held.clear();
+    waiting.forEach(show);
   }
 
   function begin() {
@@ -66,6 +83,7 @@
     source = null;
   }
 
+  document.addEventListener("selectionchange", release);
   document.addEventListener("visibilitychange", () => (document.hidden ? end() : begin()));
   window.addEventListener("pagehide", end);
   window.addEventListener("pageshow", begin);  // by the way back, without being loaded again
