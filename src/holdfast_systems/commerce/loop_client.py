@@ -8,13 +8,19 @@ from weakref import WeakKeyDictionary
 from holdfast.http import ANYWHERE, HttpClient, Pool, Timeouts
 
 CONNECTIONS_MAX = 256
+IDLE_S = 15.0
 
 
 class LoopClient:
     """Hands out the client of the running loop. It goes to services that the settings name, so it may go anywhere."""
 
-    def __init__(self, timeouts: Timeouts) -> None:
-        pool = Pool(connections_max=CONNECTIONS_MAX, per_host_max=CONNECTIONS_MAX)
+    def __init__(self, timeouts: Timeouts, *, idle_s: float = IDLE_S) -> None:
+        """
+        Args:
+            idle_s: how long an unused connection is kept. Shorter than the callee does, where a write must not be
+                sent into a connection that is just being closed.
+        """
+        pool = Pool(connections_max=CONNECTIONS_MAX, per_host_max=CONNECTIONS_MAX, idle_s=idle_s)
         self._pattern = HttpClient(reach=ANYWHERE, timeouts=timeouts, pool=pool)
         self._held: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held] = WeakKeyDictionary()
         self.sync = self._pattern.sync

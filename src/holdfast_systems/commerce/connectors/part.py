@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 from starlette.routing import Route
 
-from holdfast.http import BodyRule, Edge, HttpClient, describe, link_check
+from holdfast.http import BodyRule, Edge, HttpClient, Timeouts, describe, link_check
 from holdfast.http.asgi import Application
 from holdfast_systems.commerce.admission import Admission
 from holdfast_systems.commerce.connectors.api import tool_routes
@@ -17,12 +17,14 @@ from holdfast_systems.commerce.connectors.mcp_server import McpServer
 from holdfast_systems.commerce.connectors.tools import DEMO_TOOLS, Tools
 from holdfast_systems.commerce.connectors.vault import Vault
 from holdfast_systems.commerce.faults import REMAP
+from holdfast_systems.commerce.loop_client import LoopClient
 from holdfast_systems.commerce.model import CONNECTORS, CONTROL_PLANE
-from holdfast_systems.commerce.outgoing import LoopClient
 from holdfast_systems.commerce.parts import Context, Part
 from holdfast_systems.commerce.standins import crm, vault, weather
 
 BODY_BYTES_MAX = 262_144
+IDLE_S = 2.0
+"""Servers keep an idle connection for longer, so that a write meets none that is just being closed."""
 
 
 def part(context: Context) -> Part:
@@ -31,12 +33,12 @@ def part(context: Context) -> Part:
     tools = Tools(store)
     if context.ground.standins:
         tools.add_missing(DEMO_TOOLS)
-    links, outgoing = Links(settings), LoopClient()
+    links, outgoing = Links(settings), LoopClient(Timeouts(), idle_s=IDLE_S)
     calls = _Calls(context, tools, links, outgoing)
     standins = {"vault": vault.VaultStandIn().app(), "weather": weather.standin(), "crm": crm.standin()}
     return Part(
         name=CONNECTORS,
-        app=_application(context, calls, tools, outgoing),
+        app=_application(context, calls, tools),
         checks={"vault": link_check(links.vault), "control-plane": link_check(links.control_plane)},
         standins=standins if context.ground.standins else {},
         stop=outgoing.close,
@@ -56,7 +58,7 @@ class _Calls:
         self._made: tuple[HttpClient, ToolCalls] | None = None
 
     def __call__(self) -> ToolCalls:
-        client = self._outgoing.client
+        client = self._outgoing.here
         if self._made is None or self._made[0] is not client:
             self._made = client, self._make(client)
         return self._made[1]
@@ -90,8 +92,8 @@ class _Calls:
         )
 
 
-def _application(context: Context, calls: _Calls, tools: Tools, outgoing: LoopClient) -> Application:
-    app = FastAPI(title="Connectors", docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=outgoing.lifespan)
+def _application(context: Context, calls: _Calls, tools: Tools) -> Application:
+    app = FastAPI(title="Connectors", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.include_router(tool_routes(calls, tools))
     app.router.routes.append(Route("/v1/instances/{instance_id}/mcp", McpServer(calls), methods=["POST"]))
     describe(app, catalog=context.catalog, remap=REMAP)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from holdfast.artifact import Artifacts
-from holdfast.http import HttpClient, link_check
+from holdfast.http import HttpClient, Timeouts, link_check
 from holdfast.http.asgi import Application
 from holdfast.http.health import Check
 from holdfast.policy import Backoff, Retry
@@ -17,8 +17,8 @@ from holdfast_systems.commerce.control_plane.rag import Ragflow
 from holdfast_systems.commerce.control_plane.service import Service
 from holdfast_systems.commerce.control_plane.storage import Storage
 from holdfast_systems.commerce.control_plane.uploads import INGEST, QUEUE
+from holdfast_systems.commerce.loop_client import LoopClient
 from holdfast_systems.commerce.model import CONTROL_PLANE
-from holdfast_systems.commerce.outgoing import LoopClient
 from holdfast_systems.commerce.parts import Context
 from holdfast_systems.commerce.standins import ragflow
 
@@ -36,7 +36,7 @@ class Knowledge:
     def __init__(self, context: Context, service: Service, cursors: Cursors) -> None:
         settings, ground = context.settings, context.ground
         self._context = context
-        self._outgoing = LoopClient()
+        self._outgoing = LoopClient(Timeouts())
         self._links = Links(settings)
         self._jobs = Jobs(ground.store)
         self._storage = Storage(
@@ -55,11 +55,10 @@ class Knowledge:
             upload_routes(service, self._storage, settings),
             ingestion_routes(service, self._storage, self._jobs, cursors, settings),
             retrieval_routes(
-                service, lambda: self._rag(self._outgoing.client, settings.rag_query_timeout_s), self._links.query
+                service, lambda: self._rag(self._outgoing.here, settings.rag_query_timeout_s), self._links.query
             ),
         ]
         self.checks: dict[str, Check] = {"ragflow": link_check(self._links.query)}
-        self.lifespan = self._outgoing.lifespan
 
     @property
     def standins(self) -> dict[str, Application]:

@@ -64,7 +64,7 @@ def part(context: Context) -> Part:
     knowledge.add_handlers(handlers)
     return Part(
         name=CONTROL_PLANE,
-        app=_application(context, service, routes, knowledge),
+        app=_application(context, service, routes),
         handlers=handlers,
         checks=knowledge.checks,
         standins=knowledge.standins,
@@ -81,10 +81,8 @@ def _handlers(ledger: Ledger, *, every_s: float) -> Handlers:
     return handlers
 
 
-def _application(context: Context, service: Service, routes: list[APIRouter], knowledge: Knowledge) -> Application:
-    app = FastAPI(
-        title="Control plane", docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=knowledge.lifespan
-    )
+def _application(context: Context, service: Service, routes: list[APIRouter]) -> Application:
+    app = FastAPI(title="Control plane", docs_url=None, redoc_url=None, redirect_slashes=False)
     for one in routes:
         app.include_router(one)
     describe(app, catalog=context.catalog, remap=REMAP)
