@@ -82,6 +82,14 @@ UPLOAD_NOT_FOUND = _fault(
     causes=("a wrong id", "the upload belongs to another tenant"),
     remedy="Check the id.",
 )
+UPLOADS_EXCEEDED = _fault(
+    "UPLOADS_EXCEEDED",
+    status=403,
+    says="This instance has as many files as it may have.",
+    causes=("more uploads than the limit allows",),
+    remedy="Raise HOLDFAST_COMMERCE_UPLOADS_MAX, or wait a day for files that were announced and never ingested.",
+    examples=({"instanceId": "inst_1", "limit": 1_000},),
+)
 UPLOAD_EXPIRED = _fault(
     "UPLOAD_EXPIRED",
     status=403,

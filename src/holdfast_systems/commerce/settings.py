@@ -88,6 +88,8 @@ class Settings:
     artifacts: str = ""
     """Where uploads are kept: a folder, `s3://…`, `gs://…`; without it, the system's own folder."""
     upload_bytes_max: int = 20_971_520
+    uploads_max: int = 1_000
+    """Files that an instance may have; those that were never ingested are forgotten after a day."""
     upload_s: int = 900
     """How long the address of an upload is valid."""
     ingestion_poll_s: float = 2.0

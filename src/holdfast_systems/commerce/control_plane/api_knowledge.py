@@ -36,6 +36,7 @@ from holdfast_systems.commerce.faults_outside import (
     UPLOAD_INCOMPLETE,
     UPLOAD_MISMATCH,
     UPLOAD_NOT_FOUND,
+    UPLOADS_EXCEEDED,
 )
 from holdfast_systems.commerce.settings import Settings
 
@@ -78,7 +79,7 @@ def upload_routes(service: Service, storage: Storage, settings: Settings) -> API
         "/instances/{instance_id}/uploads",
         status_code=201,
         summary="Announce a file and learn where to send it",
-        responses=documented(INSTANCE_NOT_FOUND, NOT_ENTITLED, UPLOAD_MISMATCH, STORAGE_UNAVAILABLE),
+        responses=documented(INSTANCE_NOT_FOUND, NOT_ENTITLED, UPLOAD_MISMATCH, UPLOADS_EXCEEDED, STORAGE_UNAVAILABLE),
     )
     async def announce(request: Request, instance_id: IdPath, new: NewUpload) -> Response:
         caller = caller_of(request.scope)
@@ -93,7 +94,7 @@ def upload_routes(service: Service, storage: Storage, settings: Settings) -> API
                 filename=new.filename,
                 content_type=new.contentType,
                 size=new.size,
-                lasting_s=settings.upload_s,
+                settings=settings,
             )
 
         file = await read(phase)

@@ -22,6 +22,7 @@ from holdfast.worker import Job
 from holdfast_systems.commerce.control_plane import uploads
 from holdfast_systems.commerce.control_plane.rag import STATUS, Document, Ragflow
 from holdfast_systems.commerce.control_plane.storage import Storage
+from holdfast_systems.commerce.faults import RAG_UNAVAILABLE
 from holdfast_systems.commerce.faults_outside import (
     INGESTION_EXPIRED,
     INGESTION_REFUSED,
@@ -93,6 +94,8 @@ class Ingestions:
             # For each go a client of its own: the worker's loop ends before anything here could close one.
             async with HttpClient(reach=ANYWHERE) as client:
                 document = await self._step(self._rag(client), row, again=again)
+        except TimeoutError:
+            return await self._postponed(job, ingestion_id, RAG_UNAVAILABLE(reason="timeout"), attempts)
         except Failure as failure:
             if failure.code in _FINAL:
                 await self._failed(job, ingestion_id, failure.code)

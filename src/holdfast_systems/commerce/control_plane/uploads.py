@@ -14,8 +14,9 @@ from holdfast_systems.commerce.admission import Caller
 from holdfast_systems.commerce.control_plane import bindings, instances
 from holdfast_systems.commerce.control_plane.storage import Announced
 from holdfast_systems.commerce.faults import INGESTION_NOT_FOUND, NOT_ENTITLED
-from holdfast_systems.commerce.faults_outside import UPLOAD_NOT_FOUND
+from holdfast_systems.commerce.faults_outside import UPLOAD_NOT_FOUND, UPLOADS_EXCEEDED
 from holdfast_systems.commerce.model import INGESTION, UPLOAD, make_id
+from holdfast_systems.commerce.settings import Settings
 
 CAPABILITY = "rag"
 QUEUE = "commerce.ingestion"
@@ -36,14 +37,17 @@ def entitled(tx: Tx, instance_id: str, caller: Caller) -> dict[str, Any]:
 
 
 def announce(
-    tx: Tx, instance_id: str, caller: Caller, *, filename: str, content_type: str, size: int, lasting_s: int
+    tx: Tx, instance_id: str, caller: Caller, *, filename: str, content_type: str, size: int, settings: Settings
 ) -> Announced:
     """Write down that a file is to come.
 
     Raises:
-        Failure: INSTANCE_NOT_FOUND, NOT_ENTITLED.
+        Failure: INSTANCE_NOT_FOUND, NOT_ENTITLED, UPLOADS_EXCEEDED.
     """
     row = entitled(tx, instance_id, caller)
+    held = tx.row("ingestion.count_uploads", instance_id=instance_id)
+    if held is not None and held[0] >= settings.uploads_max:
+        raise UPLOADS_EXCEEDED(instanceId=instance_id, limit=settings.uploads_max)
     upload_id = make_id(UPLOAD)
     tx.run(
         "ingestion.add_upload",
@@ -53,7 +57,7 @@ def announce(
         filename=filename,
         content_type=content_type,
         bytes=size,
-        lasting_us=lasting_s * 1_000_000,
+        lasting_us=settings.upload_s * 1_000_000,
     )
     found = announced(tx, upload_id)
     assert found is not None

@@ -18,6 +18,7 @@ CREATE TABLE holdfast_commerce_upload (
   created_us BIGINT NOT NULL,
   CONSTRAINT holdfast_commerce_upload_bytes CHECK (bytes > 0)
 );
+CREATE INDEX holdfast_commerce_upload_instance ON holdfast_commerce_upload (instance_id, id);
 CREATE INDEX holdfast_commerce_upload_expiry ON holdfast_commerce_upload (expires_us);
 
 -- One for each upload: how far the knowledge base is with it.

@@ -4,6 +4,9 @@
 INSERT INTO holdfast_commerce_upload (id, instance_id, tenant, filename, content_type, bytes, expires_us, created_us)
 VALUES (:id, :instance_id, :tenant, :filename, :content_type, :bytes, {now_us} + :lasting_us, {now_us});
 
+-- name: count_uploads
+SELECT COUNT(*) FROM holdfast_commerce_upload WHERE instance_id = :instance_id;
+
 -- name: upload
 SELECT id, instance_id, tenant, filename, content_type, bytes, expires_us, created_us
   FROM holdfast_commerce_upload WHERE id = :id;

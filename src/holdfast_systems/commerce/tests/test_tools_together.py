@@ -11,6 +11,7 @@ from holdfast.store import Store
 
 from .live import SERVICE, Live, running
 from .shop import bought, code
+from .widget import buy
 
 CONNECTORS, PLANE = "connectors", "control-plane"
 
@@ -78,3 +79,11 @@ def test_a_buyer_sees_only_own_instances_through_a_service(served: Live) -> None
                     method, CONNECTORS, f"/v1/instances/{foreign}/tools{path}", token=token, json={"arguments": {}}
                 )
                 assert code(reply) == (404, "INSTANCE_NOT_FOUND")
+
+
+def test_6_3_without_the_connectors_no_tool_runs_and_the_run_says_so(store: Store, tmp_path: Path) -> None:
+    with running(store, tmp_path / "commerce", connectors_url="http://127.0.0.1:9") as live:
+        ran = buy(live).widget().run("c1", '/tool crm.note {"text": "once"}')
+        assert ran.status_code == 200, ran.text
+        assert "crm.note could not be reached" in ran.json()["output"]
+        assert live.http.get(f"{live.url}/standins/crm/v1/notes").json() == {"notes": []}

@@ -157,6 +157,14 @@ def test_a_file_that_is_too_large_is_not_taken(store: Store, tmp_path: Path, rag
         assert code(announce(live, instance_of(live))) == (400, "UPLOAD_MISMATCH")
 
 
+def test_an_instance_has_a_bounded_number_of_files(store: Store, tmp_path: Path, rag: Rag) -> None:
+    with knowledge(store, tmp_path / "commerce", rag, uploads_max="2") as live:
+        first, second = instance_of(live), instance_of(live, "u2", "O2")
+        assert [announce(live, first).status_code for _ in range(3)] == [201, 201, 403]
+        assert code(announce(live, first)) == (403, "UPLOADS_EXCEEDED")
+        assert announce(live, second).status_code == 201
+
+
 def test_6_5_without_the_object_store_uploads_and_reads_are_503(
     store: Store, tmp_path: Path, rag: Rag, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
