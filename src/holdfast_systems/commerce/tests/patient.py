@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import threading
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,18 +25,26 @@ class Patient:
         self._pause = threading.Event()
         self.repeats = 0
 
-    def post(self, url: str, body: Any, headers: dict[str, str], *, final: frozenset[str] = frozenset()) -> Any:
+    def post(
+        self,
+        url: str,
+        body: Any,
+        headers: dict[str, str],
+        *,
+        final: Callable[[dict[str, Any]], bool] = lambda error: False,
+    ) -> Any:
         """The status and the document of the first answer that counts.
 
         Args:
-            final: codes that count although their status is one of those that are tried again.
+            final: whether an error counts although its status is one of those that are tried again.
         """
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         give_up_s = monotonic_s() + PATIENCE_S
         while True:
             status, document = self._once(url, content, headers)
-            code = document.get("error", {}).get("code") if isinstance(document, dict) else None
-            if status and (code in final or (status not in AGAIN and code != "IDEMPOTENCY_IN_PROGRESS")):
+            error = document.get("error", {}) if isinstance(document, dict) else {}
+            waits = status in AGAIN or error.get("code") == "IDEMPOTENCY_IN_PROGRESS"
+            if status and (not waits or final(error)):
                 return status, document
             assert monotonic_s() < give_up_s, (url, status, document)
             self.repeats += 1
