@@ -29,7 +29,7 @@ from .live import OPERATOR, SERVICE, Live, apart
 from .patient import Patient
 from .shop import PLANE, line
 
-OPERATIONS = int(os.environ.get("HOLDFAST_COMMERCE_CHAOS", "600"))
+OPERATIONS = int(os.environ.get("HOLDFAST_COMMERCE_CHAOS", "400"))
 CLIENTS = 64
 WALLETS = 8
 BUDGET = 5

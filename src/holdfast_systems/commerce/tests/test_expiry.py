@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from holdfast.catalog import Failure
 from holdfast.store import Store
+from holdfast.testing.processes import wait_until
 from holdfast_systems.commerce.control_plane.billing import Authorize, Release, Settle
 from holdfast_systems.commerce.control_plane.ledger import Ledger
 
-from .live import Live
+from .live import PATIENCE_S, Live, running
 from .shop import PLANE, authorize, bought, wallet
 
 SOON = 0.000_001
@@ -83,3 +86,14 @@ def test_one_that_has_expired_but_was_not_swept_is_settled_in_full(live: Live, s
     assert (settled["charged"], settled.get("late")) == (30, None)
     assert ledger.sweep() == 0
     assert wallet(live, made["walletId"]) == (70, 0, 30, 100)
+
+
+def test_the_clock_starts_the_sweep(store: Store, tmp_path: Path) -> None:
+    with running(store, tmp_path / "commerce", reservation_s="0.001", sweep_every_s="1") as live:
+        made = bought(live)
+        assert authorize(live, made["instanceId"], "r1", 60).json()["allowed"]
+        wait_until(
+            lambda: wallet(live, made["walletId"]) == (100, 0, 0, 100),
+            within_s=PATIENCE_S,
+            what="the reservation is released",
+        )
