@@ -49,6 +49,7 @@ class Pump:
     def __init__(self, store: Store, crews: Sequence[Crew], may_write: Callable[[], bool]) -> None:
         self._store = store
         self._stocks = {crew.settings.name: Stock(crew, shared_breaker(crew.settings)) for crew in crews}
+        self._exact = any(not crew.settings.prefetch for crew in crews)
         self._breakers = any(stock.breaker is not None for stock in self._stocks.values())
         # Queues that call the same target share a breaker, and are tended once.
         self._tended: dict[str, tuple[SharedBreaker, list[str]]] = {}
@@ -168,13 +169,15 @@ class Pump:
             stray = self._strays_next_s <= monotonic_s() < self._strays_until_s
             # Whoever looks for claims that nobody knows of must not find those that are just being made.
             with self._fetching if stray else nullcontext():
-                self._writing = (*self._finished, *self._settlements, *self._open)
+                if self._exact:
+                    self._writing = (*self._finished, *self._settlements, *self._open)
                 finished, settlements = _drained(self._finished), [*_drained(self._settlements), *self._reopened()]
                 return self._write(finished, settlements, self._wants() if claim else [], stray=stray)
         finally:
             self._writing = ()
             self._settling = False
-            self._free()
+            if self._exact:
+                self._free()
 
     def _write(
         self, finished: list[Finished], settlements: list[Settlement], wants: list[Want], *, stray: bool
