@@ -58,6 +58,8 @@ class Loopback:
         self.answers: dict[str, deque[Say]] = defaultdict(deque)
         self.always: dict[str, Say] = {}
         self.before: Callable[[Got], None] = lambda got: None
+        self.judge: Callable[[Got], Say | None] = lambda got: None
+        """What to answer before all else; None leaves it to the others."""
         self.clock: Callable[[], int] = now_us
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _handler(self))
@@ -73,6 +75,9 @@ class Loopback:
         with self._lock:
             self.got.append(got)
         self.before(got)
+        said = self.judge(got)
+        if said is not None:
+            return said
         with self._lock:
             return self.answers[got.path].popleft() if self.answers[got.path] else self.always.get(got.path, Say())
 
