@@ -25,6 +25,7 @@ from holdfast_systems.credentials.faults import (
     INVALID_PAYLOAD,
     MEMBER_NOT_FOUND,
     NOT_FOUND,
+    NOT_SIGNED_IN,
 )
 from holdfast_systems.credentials.fields import json_schema
 from holdfast_systems.credentials.pages import EnginePages, is_page
@@ -74,7 +75,7 @@ def engine_application(engine: Engine, token: Secret, *, address: str, platform_
         either,
         catalog=CREDENTIALS,
         dialect=Dialect.FLAT,
-        remap={"VALIDATION_ERROR": INVALID_PAYLOAD},
+        remap={"VALIDATION_ERROR": INVALID_PAYLOAD, "UNAUTHORIZED": NOT_SIGNED_IN},
         access=OperatorAccess(token, public=lambda scope: _is_public(scope, api)),
         body=lambda scope: SMALL if is_page(below(scope)) else RAW,
         on_failure=refusals.tell,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.catalog import Blame, Catalog, Severity
+from holdfast.catalog import CORE, Blame, Catalog, Severity
 from holdfast.delivery import DELIVERY
 
 CREDENTIALS = Catalog("credentials", docs="/errors/", extends=(DELIVERY,))
@@ -11,6 +11,8 @@ _fault = CREDENTIALS.fault
 # -- who may come in -----------------------------------------------------------------------------------------------
 
 UNAUTHORIZED = CREDENTIALS["UNAUTHORIZED"]
+NOT_SIGNED_IN = CORE["UNAUTHORIZED"]
+"""The same code for an operator without the token, who has made no signature that could be wrong."""
 INVALID_SIGNATURE_FORMAT = CREDENTIALS["INVALID_SIGNATURE_FORMAT"]
 FORBIDDEN = CREDENTIALS.refine(
     "FORBIDDEN",

@@ -19,7 +19,7 @@ from holdfast.operate import actor_of
 from holdfast.operate.deliveries import Moved
 from holdfast_systems.credentials import alerts
 from holdfast_systems.credentials.endpoint_api import NO_NUL, Count, Id, add_endpoint_routes
-from holdfast_systems.credentials.faults import CREDENTIALS, INVALID_PAYLOAD
+from holdfast_systems.credentials.faults import CREDENTIALS, INVALID_PAYLOAD, NOT_SIGNED_IN
 from holdfast_systems.credentials.pages import PlatformPages, is_platform_page
 from holdfast_systems.credentials.pages.door import Door
 from holdfast_systems.credentials.platform import REPROCESSED, Platform
@@ -79,7 +79,7 @@ def platform_application(
         either,
         catalog=CREDENTIALS,
         dialect=Dialect.FLAT,
-        remap={"VALIDATION_ERROR": INVALID_PAYLOAD},
+        remap={"VALIDATION_ERROR": INVALID_PAYLOAD, "UNAUTHORIZED": NOT_SIGNED_IN},
         # The pages ask for a session or the token themselves.
         access=OperatorAccess(token, public=_is_page),
         body=_body,

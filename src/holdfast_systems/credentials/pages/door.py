@@ -13,7 +13,7 @@ from holdfast.http.asgi import Reply, Scope
 from holdfast.http.origin import is_foreign, origin_of
 from holdfast.http.sessions import Session, Sessions
 from holdfast.http.sign_in import ask_to_sign_in, session_or_token
-from holdfast_systems.credentials.faults import UNAUTHORIZED
+from holdfast_systems.credentials.faults import NOT_SIGNED_IN
 
 FIELDS_MAX = 20
 VALUE_CHARS_MAX = 500
@@ -70,7 +70,7 @@ def to_sign_in(scope: Scope, *, wanted: str | None = None) -> Reply:
     """
     asked = ask_to_sign_in(scope, wanted=wanted)
     if asked is None:
-        raise UNAUTHORIZED("You are not signed in.")
+        raise NOT_SIGNED_IN()
     return asked
 
 

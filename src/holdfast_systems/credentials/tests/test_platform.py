@@ -98,6 +98,7 @@ def test_nothing_is_open_to_strangers(live: Live) -> None:
     for method, path in CLOSED:
         reply = live.http.request(method, f"/platform{path}", json={})
         assert (reply.status_code, reply.json()["code"]) == (401, "UNAUTHORIZED")
+        assert reply.json()["error"] == "You are not signed in."
 
 
 # -- delivering ------------------------------------------------------------------------------------------------------
