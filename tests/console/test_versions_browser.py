@@ -89,7 +89,9 @@ def test_a_part_that_came_while_text_was_chosen_is_shown_afterwards(page: Any) -
     shown = int(page.locator("#queues").get_attribute("data-version"))
     part = {"id": "queues", "version": shown + 1, "html": "<div id=queues>a new state</div>"}
     body = f"event: part\ndata: {json.dumps(part)}\n\n"
-    page.route("**/live?**", lambda route: route.fulfill(content_type="text/event-stream", body=body))
+    # It comes once: whoever asks again gets nothing.
+    page.route("**/live?**", lambda route: route.abort())
+    page.route("**/live?**", lambda route: route.fulfill(content_type="text/event-stream", body=body), times=1)
     page.evaluate("""() => {
       getSelection().selectAllChildren(document.querySelector("#queues h2"));
       dispatchEvent(new Event("pagehide"));
