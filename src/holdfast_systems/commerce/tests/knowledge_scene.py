@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,10 +50,10 @@ def ragflow() -> Iterator[Rag]:
 
 
 @contextmanager
-def knowledge(store: Store, folder: Path, rag: Rag, **settings: str) -> Iterator[Live]:
+def knowledge(store: Store, folder: Path, rag: Rag, *, worker: bool = True, **settings: str) -> Iterator[Live]:
     """The services and a worker, at this RAGFlow."""
-    with ExitStack() as stack:
-        yield stack.enter_context(running(store, folder, **{**QUICK, **rag.settings, **settings}))
+    with running(store, folder, worker=worker, **{**QUICK, **rag.settings, **settings}) as live:
+        yield live
 
 
 def instance_of(live: Live, user: str = "u1", order: str = "O1") -> str:

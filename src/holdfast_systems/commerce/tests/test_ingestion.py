@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from holdfast.artifact import Artifacts
+from holdfast.base import Secret
+from holdfast.http import HttpClient
 from holdfast.store import Store
 from holdfast.testing.processes import wait_until
-from holdfast_systems.commerce.control_plane.ingestion import Links, document_name
+from holdfast.worker import Handlers, QueueSettings, Worker
+from holdfast_systems.commerce.control_plane.ingestion import Ingestions, Links, document_name
+from holdfast_systems.commerce.control_plane.rag import Ragflow
+from holdfast_systems.commerce.control_plane.storage import Announced, Storage
+from holdfast_systems.commerce.control_plane.uploads import INGEST, QUEUE
 from holdfast_systems.commerce.settings import Settings
 from holdfast_systems.commerce.standins.ragflow import KEY
 
@@ -188,6 +196,37 @@ def test_4_a_ragflow_that_hangs_is_given_up_in_time(store: Store, tmp_path: Path
         rag.app.faults.clear()
         wait_status(live, ingestion, "COMPLETED")
         assert len(rag.standin.documents()) == 2
+
+
+class Slow(Storage):
+    """A storage that takes for ever to read a file."""
+
+    async def read(self, file: Announced) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+
+def test_4_a_step_that_takes_longer_than_its_link_allows_is_tried_later(store: Store, tmp_path: Path, rag: Rag) -> None:
+    """The whole step is late, though no request to RAGFlow is."""
+    with knowledge(store, tmp_path / "commerce", rag, worker=False) as live:
+        ingestion = begun(live, instance_of(live))
+        settings = Settings(rag_ingest_timeout_s=2.0)
+        storage = Slow(Artifacts.open("memory://"), address="", secret=Secret(""))
+
+        def ragflow_of(client: HttpClient) -> Ragflow:
+            return Ragflow(client, address=rag.url, key=KEY, timeout_s=2.0)
+
+        handlers = Handlers()
+        handlers.serve(QueueSettings(QUEUE))
+        handlers.handle(INGEST)(Ingestions(store, storage, ragflow_of, Links(settings), settings).work)
+        worker = Worker(store, handlers)
+        worker.start()
+        try:
+            assert wait_status(live, ingestion, "RETRY_PENDING", "FAILED")["code"] == "RAG_UNAVAILABLE"
+        finally:
+            worker.stop()
+            worker.join()
+            storage.close()
 
 
 @pytest.mark.parametrize("fault", [{"status": 503}, {"reset": True}, {"garbage": True}, {"status": 404}])
