@@ -324,3 +324,21 @@ def test_each_half_runs_alone(store: Store, tmp_path: Path, part: str) -> None:
         assert list(live.system.parts) == [part]
         assert (live.system.handlers is not None) == (part == "platform")
         assert live.ask("GET", f"/{part}/openapi.json").status_code == 200
+
+
+def test_nothing_that_is_asked_here_changes_an_endpoint_of_another_tenant(store: Store, tmp_path: Path) -> None:
+    with called(store, tmp_path) as live:
+        others = Deliveries(store, Jobs(store), tenant="somebody_else").endpoints
+        for enabled in (True, False):
+            theirs = others.add("http://127.0.0.1:9/theirs").id
+            if not enabled:
+                others.disable(theirs, reason="theirs to say")
+            before, path = others.show(theirs), f"/platform/v1/endpoints/{theirs}"
+            asked = [
+                live.ask("PATCH", path, json={"event_types": ["contribution_created"]}),
+                live.ask("DELETE", path),
+                live.ask("POST", f"{path}/enable"),
+                live.ask("POST", f"{path}/rotate-secret"),
+            ]
+            assert [reply.status_code for reply in asked] == [404] * 4, [reply.text for reply in asked]
+            assert others.show(theirs) == before

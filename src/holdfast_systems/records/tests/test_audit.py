@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.base import now_us, utc_text
+from holdfast.base import Secret, now_us, utc_text
 from holdfast.catalog.core import DATABASE_ERROR
+from holdfast.http.sessions import COOKIE, OPERATOR, Sessions
 from holdfast.operate.audit_log import Entry, entries
 from holdfast_systems.records.api_admin import REASON_CHARS_MAX
-from holdfast_systems.records.session import COOKIE, FROM_PAGE
+from holdfast_systems.records.session import FROM_PAGE
 
 from .live import TOKEN, Live
 
@@ -106,8 +107,8 @@ def test_a_change_whose_row_cannot_be_written_does_not_happen(
 
 
 def test_who_signed_in_on_the_page_is_told_apart_from_a_program(solo: Live) -> None:
-    entered = solo.http.post("/records/session", json={"token": TOKEN})
-    headers = {FROM_PAGE: "1", "Cookie": f"{COOKIE}={entered.cookies[COOKIE]}"}
+    session = Sessions(solo.store, Secret(TOKEN)).begin(OPERATOR)
+    headers = {FROM_PAGE: "1", "Cookie": f"{COOKIE}={session}"}
     reply = solo.http.put("/records/v1/admin/quotas/acct_acme", json={"daily": 1}, headers=headers)
     assert reply.status_code == 200
     assert [(row.actor_kind, row.actor) for row in audit(solo)] == [("console", "operator")]
