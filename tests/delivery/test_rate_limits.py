@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.base import bus
 from holdfast.delivery import Deliveries, NewEvent, Pace
-from holdfast.delivery.pace import BURST_S
+from holdfast.delivery.pace import BURST_S, DOUBLING_S
 from holdfast.store import Engine, Store
 from holdfast.testing import VirtualTime
 from holdfast.testing.processes import wait_until
@@ -182,12 +182,26 @@ def test_while_all_is_taken_the_rate_grows_and_is_forgotten_in_the_end() -> None
     for second in range(1, 32):
         pace.take(second)
         pace.accepted(second)
-    assert pace.rate == pytest.approx(2 * first, rel=0.1)
+    assert pace.rate == pytest.approx(first * 2 ** (31 / DOUBLING_S), rel=0.1)
     for second in range(32, 70):
         pace.take(second)
         pace.accepted(second)
     assert pace.rate is None
     assert pace.wait_s(70) == 0
+
+
+def test_a_429_now_and_then_that_asks_for_no_pause_does_not_stop_the_rest() -> None:
+    pace, sent, now_s = Pace(), 0, 0.0
+    while now_s < 60.0:
+        if pace.wait_s(now_s) == 0:
+            pace.take(now_s)
+            sent += 1
+            if sent % 20 == 0:
+                pace.limited(now_s, 0.0, sent_s=now_s)
+            else:
+                pace.accepted(now_s)
+        now_s += 0.01
+    assert sent > 60 * 20
 
 
 def test_of_an_endpoint_that_took_nothing_nothing_is_known_but_its_pause() -> None:

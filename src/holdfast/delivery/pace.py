@@ -7,7 +7,7 @@ rate doubles every `DOUBLING_S`, and after `FORGET_S` without a 429 it is forgot
 
 from __future__ import annotations
 
-DOUBLING_S = 30.0
+DOUBLING_S = 10.0
 FORGET_S = 60.0
 IDLE_S = 5.0
 """After such a pause in sending, what is taken is counted anew: a burst is not measured over the quiet before it."""
@@ -16,7 +16,9 @@ BURST_S = 0.5
 RATE_MIN = 1.0 / 60.0
 """At least one request a minute asks whether there is room again."""
 PAUSE_S_MIN = 1.0
-"""The least pause after a 429, whatever its Retry-After."""
+"""The least wait of the request that met a 429, whatever its Retry-After; the others go on where none was asked for."""
+SPAN_S_MIN = 0.1
+"""What is taken is measured over this time at least."""
 
 
 class Pace:
@@ -91,7 +93,7 @@ class Pace:
 
     def limited(self, now_s: float, pause_s: float, *, sent_s: float) -> bool:
         """It said 429 to a request that left at `sent_s`; whether this is the first since it was last measured."""
-        self.hold(now_s, max(pause_s, PAUSE_S_MIN))
+        self.hold(now_s, pause_s)
         if self._limited or sent_s < self._since_s:
             return False  # one of many that left together, before the last pause or this one
         self._limited = True
@@ -105,7 +107,7 @@ class Pace:
         """When the pause after a 429 is over: what it took until then is what it takes."""
         if not self._limited or now_s < self._held_until_s:
             return
-        measured = self._taken / max(self._held_until_s - self._since_s, PAUSE_S_MIN)
+        measured = self._taken / max(self._held_until_s - self._since_s, SPAN_S_MIN)
         if self.rate is not None:
             self.rate = max(measured, self.rate / 2, RATE_MIN)
         elif self._taken:  # else others have used it up, and nothing is known of what it takes

@@ -6,6 +6,7 @@ import threading
 
 from holdfast.base import monotonic_s
 from holdfast.delivery import Pace, Reply, read_reply
+from holdfast.delivery.pace import PAUSE_S_MIN
 from holdfast.http import Reply as HttpReply
 from holdfast.policy import left_s
 
@@ -48,11 +49,13 @@ class EventLimits:
         self._paced = paced
         self._began_s = monotonic_s()
         self._sent_s = 0.0
+        self._not_before_s = self._began_s
 
     def wait_s(self) -> float:
         """How long to wait before the request leaves, in seconds."""
-        wait_s = self._paced.reserve_s()
-        self._sent_s = monotonic_s() + wait_s
+        now_s = monotonic_s()
+        wait_s = max(self._paced.reserve_s(), self._not_before_s - now_s)
+        self._sent_s = now_s + wait_s
         return wait_s
 
     def settled(self, reply: HttpReply) -> bool:
@@ -64,5 +67,7 @@ class EventLimits:
         failure = read_reply(Reply(reply.status, reply.headers, reply.body))
         pause_s = (None if failure is None else failure.retry_after_s) or 0.0
         self._paced.limited(pause_s, self._sent_s)
+        pause_s = max(pause_s, PAUSE_S_MIN)
+        self._not_before_s = monotonic_s() + pause_s
         after_s = monotonic_s() - self._began_s + pause_s
         return after_s > self._paced.within_s or pause_s >= left_s()
