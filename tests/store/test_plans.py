@@ -309,8 +309,9 @@ def deliver(tx: Tx) -> None:
     keys = {"tenant": "", "operation": "webhook.receive", "keys": events}
     assert len(tx.rows("idempotency.known_keys", **keys)) == len(events)
     if tx.engine is Engine.POSTGRESQL:
-        held = {event: (number, 200, "[]", "", None) for number, event in enumerate(events, 1)}
-        assert tx.run("idempotency.finish_keys", **keys, held=json.dumps(held), expires_us=1) == len(events)
+        held = {event: (number, 200, "[]", "", None, event, None, 1) for number, event in enumerate(events, 1)}
+        finished = tx.row("idempotency.finish_keys", **keys, held=json.dumps(held), expires_us=1)
+        assert finished == (len(events),)
     assert tx.run("delivery.prune_deliveries", tenant="", ids=events) == len(events)
     tx.run("delivery.prune_events", tenant="", ids=events)
 
