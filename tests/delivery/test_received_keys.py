@@ -236,7 +236,7 @@ def test_a_holder_that_lost_its_key_learns_it_and_the_others_keep_their_answers(
 ) -> None:
     started = [begin(keys, f"k{number}") for number in range(5)]
     started[2].token += 1  # as if somebody else had taken it over
-    together = Together(keys._finishes, len(started))
+    together = Together(keys._together._writes, len(started))
 
     def finish(one: Started) -> str | None:
         try:
@@ -270,8 +270,8 @@ def test_a_flush_that_is_repeated_after_a_lost_reply_changes_nothing(
     started = begin(keys, "k")
     monkeypatch.setattr(store, "atomic", atomic)
     finishing = [(started, stored(Answer(200), ()), None)]
-    assert keys._finish_all(finishing) == [True]
-    keys._finish_all(finishing)
+    assert keys._together.write_all(finishing) == [True]
+    assert keys._together.write_all(finishing) == [True]
     keys.finish(started, Answer(200))
     verbs = journal(store)
     assert verbs == {"key.finished": 1}

@@ -124,7 +124,6 @@ class Receiver:
         self.bytes_max = bytes_max
         self._dialect = dialect
         self._identify = identify
-        self._tenant = tenant
         self._wait_s = wait_s
         self._report = _log if report is None else report
         self._source = type(verifier).__name__ if source is None else source
@@ -205,7 +204,7 @@ class Receiver:
         key = self._key(incoming, heard)
         try:
             work = lambda _: _as_answer(handle(incoming))  # noqa: E731 - one line for one line
-            return _told(keys.once(self._operation, key, key, work, tenant=self._tenant, wait_s=self._wait_s), heard)
+            return _told(keys.once_received(key, work, wait_s=self._wait_s), heard)
         except Failure as failure:
             if (told := _for_sender(failure)) is failure:
                 raise
