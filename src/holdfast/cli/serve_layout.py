@@ -71,7 +71,11 @@ def laid_out(
         taken[mount.path] = system.name
         mounts.append(mount)
     places = [Place(path if path == METRICS else f"{path}/", SAYS[path]) for path in own]
-    places += [Place(f"{mount.path}/", _says(system, mount)) for system, mount in parts]
+    places += [
+        Place(f"{mount.path}/", _says(system, mount))
+        for system, mount in parts
+        if mount.path.rpartition("/")[2] not in system.without_page
+    ]
     places += [Place(f"{mount.path}/", f"stand-in, for {system.name}") for system, mount in helpers]
     health = Health(checks=_checks(store, made))
     shown = site(catalogs, places=[place for place in places if place.path != "/"], health=health)

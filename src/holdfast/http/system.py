@@ -56,6 +56,8 @@ class System:
     catalogs: Sequence[Catalog] = ()
     parts: Mapping[str, Application] = field(default_factory=dict)
     """ASGI applications by the path below the system's own; `""` is the system itself. Each guards its own doors."""
+    without_page: frozenset[str] = frozenset()
+    """Parts that are for programs only: they are not among the places that a person is shown."""
     handlers: Handlers | None = None
     """Its jobs. Kinds and queues begin with the system's name."""
     rules: Sequence[Rule] = ()

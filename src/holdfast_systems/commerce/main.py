@@ -40,6 +40,7 @@ def build(ground: Ground) -> System:
         title="From a paid order to a metered run",
         catalogs=[COMMERCE],
         parts=_applications(made, divided=ground.parts is not None),
+        without_page=frozenset(PARTS) - {CONTROL_PLANE},
         handlers=_handlers(made),
         standins={name: app for part in made for name, app in part.standins.items()} if ground.standins else {},
         checks={f"{part.name}.{name}": check for part in made for name, check in part.checks.items()},

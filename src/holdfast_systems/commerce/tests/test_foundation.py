@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.base import Secret, World, now_us
 from holdfast.base.world import replaced
+from holdfast.cli.serve_layout import laid_out
 from holdfast.store import Store
 from holdfast_systems.commerce.main import PARTS, build
 from holdfast_systems.commerce.settings import SettingInvalid, read_settings
@@ -92,3 +93,10 @@ def test_each_service_may_have_a_database_of_its_own(tmp_path: Path) -> None:
         assert run.status_code == 200, run.text
         spent = live.get(PLANE, f"/wallets/{made['walletId']}").json()
         assert (spent["spent"], spent["held"]) == (run.json()["charged"], 0)
+
+
+def test_only_what_has_a_page_is_shown_to_people(live: Live) -> None:
+    assert live.system is not None
+    assert live.store is not None
+    layout = laid_out(live.store, [live.system], alone=False, standins=False, own={}, catalogs=[])
+    assert [place.path for place in layout.places] == ["/commerce/control-plane/"]
