@@ -35,7 +35,7 @@ def test_what_is_named_is_kept_so_long_and_the_rest_as_usual() -> None:
     [
         ("finished", "write WHAT=SPAN"),
         ("finished=soon", "'soon' is not a span of time"),
-        ("letters=1d", "what can be kept is finished, failed, journal, audit, webhook-events"),
+        ("letters=1d", "what can be kept is finished, failed, journal, audit, job-sequences, webhook-events"),
         ("=1d", "write WHAT=SPAN"),
     ],
 )
