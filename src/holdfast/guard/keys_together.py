@@ -1,9 +1,9 @@
 """Keys of concurrent requests share commits: whoever begins or finishes one while others are being written goes with
 the next transaction. Each caller still waits until its own key is on disk, and each has a verdict of its own.
 
-A batch holds begins and finishes alike: a program under load has as many of one as of the other. The usual ones of one
-tenant and operation take few statements for all of them. Two callers with the same key never share a batch: the second
-would see what is not committed yet.
+On SQLite, which has one writer, a batch holds begins and finishes alike. PostgreSQL commits several transactions at
+once: there the two have batches of their own. The usual ones of one tenant and operation take few statements for all of
+them. Two callers with the same key never share a batch: the second would see what is not committed yet.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ class KeysTogether:
         self._store = store
         self._expires_us = expires_us
         self._writes: Combiner[Write, Told] = Combiner(self.write_all, most=TOGETHER_MAX)
+        self._begins = self._writes if _has_one_writer(store) else Combiner(self.write_all, most=TOGETHER_MAX)
         # The same for coroutines, which need asyncio: made when there is one.
-        self._writes_async: Gathering[Write, Told] | None = None
+        self._async: tuple[Gathering[Write, Told], Gathering[Write, Told]] | None = None
 
     def begin(self, claim: Claim) -> Begun | None:
         """Take the key, or say why not; None when it changed hands in this moment and is worth another look.
@@ -52,11 +53,11 @@ class KeysTogether:
         Raises:
             Failure: the database's own.
         """
-        return cast("Begun | None", _raised(self._writes.submit(claim)))
+        return cast("Begun | None", _raised(self._begins.submit(claim)))
 
     async def begin_async(self, claim: Claim) -> Begun | None:
         """The same, for coroutines."""
-        return cast("Begun | None", _raised(await self._gathering().submit(claim)))
+        return cast("Begun | None", _raised(await self._gatherings()[0].submit(claim)))
 
     def finish(self, started: Started, kept: Stored, code: str | None) -> bool:
         """Store the answer; False when the key is somebody else's, which is then written down.
@@ -68,7 +69,7 @@ class KeysTogether:
 
     async def finish_async(self, started: Started, kept: Stored, code: str | None) -> bool:
         """The same, for coroutines."""
-        return cast("bool", _raised(await self._gathering().submit((started, kept, code))))
+        return cast("bool", _raised(await self._gatherings()[1].submit((started, kept, code))))
 
     def write_all(self, writes: Sequence[Write]) -> list[Told]:
         """Write these in one transaction; those that cannot go together, each in one of its own."""
@@ -87,12 +88,15 @@ class KeysTogether:
                 return [failure] * len(writes)
         return [found[id(one)] if id(one) in found else self._write_alone(one) for one in writes]
 
-    def _gathering(self) -> Gathering[Write, Told]:
-        if self._writes_async is None:
+    def _gatherings(self) -> tuple[Gathering[Write, Told], Gathering[Write, Told]]:
+        """That of begins and that of finishes."""
+        if self._async is None:
             from holdfast.base.gathering import Gathering
 
-            self._writes_async = Gathering(self.write_all, most=TOGETHER_MAX)
-        return self._writes_async
+            writes: Gathering[Write, Told] = Gathering(self.write_all, most=TOGETHER_MAX)
+            begins = writes if _has_one_writer(self._store) else Gathering(self.write_all, most=TOGETHER_MAX)
+            self._async = begins, writes
+        return self._async
 
     def _write(self, tx: Tx, writes: Sequence[Write]) -> dict[int, Told]:
         """What became of each, by its identity.
@@ -135,6 +139,12 @@ class KeysTogether:
             return self._store.atomic(phase, repeatable=True)
         except Failure as failure:
             return failure
+
+
+def _has_one_writer(store: Store) -> bool:
+    from holdfast.store import Engine
+
+    return store.engine is Engine.SQLITE
 
 
 def _raised(told: T | Failure) -> T:
