@@ -21,9 +21,9 @@ from holdfast.console.forms import FORM_BYTES_MAX, FORM_FIELDS_MAX, read_form
 from holdfast.console.live import Streams
 from holdfast.console.page import Desk
 from holdfast.console.pages.entrance import entrance, send_again
+from holdfast.console.pending_request import PendingRequest, pending_form, pending_page, read_pending
 from holdfast.console.routes import OPEN, ROUTES, Does, Door, Sent, Shows, page_for, route_of
 from holdfast.console.visit import VALUE_CHARS_MAX, Visit, read_query
-from holdfast.console.wish import Wish, form_wish, page_wish, read_wish
 from holdfast.http.asgi import Receive, Reply, Scope, Send, give, header, prefers_html
 from holdfast.http.aside import aside
 from holdfast.operate import Actor, ActorKind
@@ -91,7 +91,7 @@ class App:
             else:
                 reply = await self._reply(scope, receive, visit, visitor)
         except Failure as failure:
-            reply = self._refused(failure, scope, visit, page_wish(visit))
+            reply = self._refused(failure, scope, visit, pending_page(visit))
         headers = {**GUARDED, **reply.headers}
         await give(replace(reply, headers=headers), send, head=scope["method"] == "HEAD")
         return None
@@ -109,34 +109,36 @@ class App:
             return _static(visit)
         if door is Door.LINK:
             if not visit.get("token"):
-                return _see(visit.to("")) if visit.who else self._refused(UNAUTHORIZED(), scope, visit, Wish())
-            return self._let_in(visit, self.access.enter_by_link(scope, visit.query["token"]), Wish())
+                return (
+                    _see(visit.to("")) if visit.who else self._refused(UNAUTHORIZED(), scope, visit, PendingRequest())
+                )
+            return self._let_in(visit, self.access.enter_by_link(scope, visit.query["token"]), PendingRequest())
         self.access.check_origin(scope)
         form = await read_form(scope, receive, bytes_max=ENTER_BYTES_MAX, fields_max=ENTER_FIELDS_MAX)
-        wish = read_wish(form)
+        pending = read_pending(form)
         try:
-            return self._let_in(visit, self.access.enter_by_token(scope, form.get("token", "")), wish)
+            return self._let_in(visit, self.access.enter_by_token(scope, form.get("token", "")), pending)
         except Failure as failure:
-            return self._refused(failure, scope, visit, wish)
+            return self._refused(failure, scope, visit, pending)
 
-    def _let_in(self, visit: Visit, cookie: str, wish: Wish) -> Reply:
+    def _let_in(self, visit: Visit, cookie: str, pending: PendingRequest) -> Reply:
         """Give the cookie, and what was wanted; a form is not done by itself: it is shown, to be sent again."""
         given = {"set-cookie": self.access.sessions.set_cookie(cookie, secure=self.access.secure)}
-        if not wish.action:
-            return _see(visit.root + wish.back, **given)
+        if not pending.action:
+            return _see(visit.root + pending.back, **given)
         newcomer = self.access.newcomer(cookie)
         now = replace(visit, who=newcomer.who, csrf=newcomer.csrf)
-        return Reply(body=layout.whole(send_again(now, wish), now), headers=given)
+        return Reply(body=layout.whole(send_again(now, pending), now), headers=given)
 
     async def _asked(self, scope: Scope, receive: Receive, visit: Visit) -> Reply:
         """Ask for the token, and remember what was wanted."""
-        wish = page_wish(visit) if scope["method"] in READING else Wish()
+        pending = pending_page(visit) if scope["method"] in READING else PendingRequest()
         found = ROUTES.find(scope["method"], visit.path)
         # Nothing is read of what another site sends.
         if found is not None and isinstance(found.answer, Does) and self.access.is_own(scope):
             with suppress(Failure):
-                wish = form_wish(visit, await read_form(scope, receive))
-        return self._refused(UNAUTHORIZED(), scope, visit, wish)
+                pending = pending_form(visit, await read_form(scope, receive))
+        return self._refused(UNAUTHORIZED(), scope, visit, pending)
 
     async def _reply(self, scope: Scope, receive: Receive, visit: Visit, visitor: Visitor) -> Reply:
         answer = route_of(scope["method"], visit).answer
@@ -171,7 +173,7 @@ class App:
         failure = FORBIDDEN("The form belongs to a session that has ended. Load the page again and repeat.")
         if not isinstance(route_of("POST", visit).answer, Does) or not prefers_html(header(scope, "accept")):
             raise failure
-        return Reply(body=layout.whole(send_again(visit, form_wish(visit, form)), visit), status=failure.status)
+        return Reply(body=layout.whole(send_again(visit, pending_form(visit, form)), visit), status=failure.status)
 
     async def _left(self, visit: Visit, visitor: Visitor) -> Reply:
         session = visitor.session
@@ -180,7 +182,7 @@ class App:
         gone = self.access.sessions.set_cookie("", secure=self.access.secure)
         return _see(visit.to(""), **{"set-cookie": gone})
 
-    def _refused(self, failure: Failure, scope: Scope, visit: Visit, wish: Wish) -> Reply:
+    def _refused(self, failure: Failure, scope: Scope, visit: Visit, pending: PendingRequest) -> Reply:
         """The failure for whoever asked: a page for a person, RFC 9457 for a program."""
         rendered = render(failure, Dialect.PROBLEM)
         said = {name.lower(): value for name, value in rendered.headers} | {"vary": "accept"}
@@ -191,7 +193,7 @@ class App:
         content_type = said.pop("content-type")
         if not prefers_html(header(scope, "accept")):
             return Reply(body=rendered.body, content_type=content_type, status=rendered.status, headers=said)
-        body = layout.refusal(failure, visit) if visit.who else entrance(failure, visit, wish)
+        body = layout.refusal(failure, visit) if visit.who else entrance(failure, visit, pending)
         return Reply(body=body, status=rendered.status, headers=said)
 
     async def _live_and_die(self, receive: Receive, send: Send) -> None:

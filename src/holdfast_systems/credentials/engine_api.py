@@ -29,7 +29,7 @@ from holdfast_systems.credentials.faults import (
 )
 from holdfast_systems.credentials.fields import json_schema
 from holdfast_systems.credentials.pages import EnginePages, is_page
-from holdfast_systems.credentials.pages.door import Door
+from holdfast_systems.credentials.pages.page_access import PageAccess
 from holdfast_systems.credentials.refusal_log import refusals as refusals_of
 from holdfast_systems.credentials.refusals import Refusals
 from holdfast_systems.credentials.webhook import Webhook, webhook_of
@@ -62,7 +62,7 @@ def engine_application(engine: Engine, token: Secret, *, address: str, platform_
     _add_webhook(api, webhook)
     _add_reads(api, engine)
     sessions = Sessions(engine.store, token)
-    pages = EnginePages(engine, Door(sessions, token, address=address), platform_beside=platform_beside)
+    pages = EnginePages(engine, PageAccess(sessions, token, address=address), platform_beside=platform_beside)
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "POST" and webhook_of(scope) is not None:

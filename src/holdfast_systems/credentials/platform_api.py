@@ -21,7 +21,7 @@ from holdfast_systems.credentials import alerts
 from holdfast_systems.credentials.endpoint_api import NO_NUL, Count, Id, add_endpoint_routes
 from holdfast_systems.credentials.faults import CREDENTIALS, INVALID_PAYLOAD, NOT_SIGNED_IN
 from holdfast_systems.credentials.pages import PlatformPages, is_platform_page
-from holdfast_systems.credentials.pages.door import Door
+from holdfast_systems.credentials.pages.page_access import PageAccess
 from holdfast_systems.credentials.platform import REPROCESSED, Platform
 from holdfast_systems.credentials.platform_lists import delivery_page, event_page, read_place
 from holdfast_systems.credentials.shown import shown_event
@@ -70,7 +70,7 @@ def platform_application(
     _add_dead_letters(api, platform)
     add_endpoint_routes(api, platform, reach)
     sessions = Sessions(platform.store, token)
-    pages = PlatformPages(platform, Door(sessions, token, address=address), engine_beside=engine_beside)
+    pages = PlatformPages(platform, PageAccess(sessions, token, address=address), engine_beside=engine_beside)
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
         await (pages if _is_page(scope) else api)(scope, receive, send)

@@ -8,8 +8,8 @@ from holdfast.catalog.core import UNAUTHORIZED
 from holdfast.console.layout import bare
 from holdfast.console.page import Page
 from holdfast.console.parts import act, facts, field, hidden, link, notice, panel
+from holdfast.console.pending_request import PendingRequest, written
 from holdfast.console.visit import Visit
-from holdfast.console.wish import Wish, written
 from holdfast.http.markup import element
 
 VALUE_CHARS_MAX = 200
@@ -18,15 +18,15 @@ UNSEEN = frozenset({"back", "name", "id", REASON})
 """Fields that are shown elsewhere, or that say nothing to a person."""
 
 
-def entrance(failure: Failure, visit: Visit, wish: Wish) -> bytes:
+def entrance(failure: Failure, visit: Visit, pending: PendingRequest) -> bytes:
     """Ask for the token, and say why nothing else is shown."""
     plain = failure.code == UNAUTHORIZED.code and failure.message == UNAUTHORIZED.says
     said = [] if plain else [notice(failure.message, tone="bad")]
-    if wish.action:
+    if pending.action:
         said.append(notice("The session has ended. What you sent was not done; it is kept until you are signed in."))
     form = element(
         "form",
-        *written(wish),
+        *written(pending),
         field("Token", "token", kind="password", autocomplete="current-password", required="", autofocus=""),
         element("button", "Enter", type="submit"),
         method="post",
@@ -43,17 +43,17 @@ def entrance(failure: Failure, visit: Visit, wish: Wish) -> bytes:
     )
 
 
-def send_again(visit: Visit, wish: Wish) -> Page:
+def send_again(visit: Visit, pending: PendingRequest) -> Page:
     """Show a form whose session had ended, with everything that was filled in, and ask whether to send it."""
-    *_, verb = parts = wish.action.split("/")[1:]
-    kept = [hidden(name, value) for name, value in wish.form.items() if name not in {"back", REASON}]
-    why = [field("Why", REASON, wish.form[REASON], maxlength="500")] if REASON in wish.form else []
+    *_, verb = parts = pending.action.split("/")[1:]
+    kept = [hidden(name, value) for name, value in pending.form.items() if name not in {"back", REASON}]
+    why = [field("Why", REASON, pending.form[REASON], maxlength="500")] if REASON in pending.form else []
     label = verb.capitalize()
-    form = act(visit, visit.to(*parts), label, *kept, *why, back=wish.back)
-    subject = wish.form.get("name") or (parts[1] if len(parts) > 2 else "")
+    form = act(visit, visit.to(*parts), label, *kept, *why, back=pending.back)
+    subject = pending.form.get("name") or (parts[1] if len(parts) > 2 else "")
     others = [
         (name.replace("_", " ").capitalize(), redacted_text(value, VALUE_CHARS_MAX))
-        for name, value in wish.form.items()
+        for name, value in pending.form.items()
         if name not in UNSEEN
     ]
     asked = panel(
@@ -62,5 +62,5 @@ def send_again(visit: Visit, wish: Wish) -> Page:
         form,
     )
     said = notice("The session that this form belongs to has ended. Nothing was done yet.", tone="bad")
-    way = element("p", link(visit.root + wish.back, "Go back without sending it"))
+    way = element("p", link(visit.root + pending.back, "Go back without sending it"))
     return Page("Send it again?", [element("h1", "Send it again?"), said, asked, way])

@@ -19,8 +19,8 @@ from holdfast.store import Tx
 from holdfast_systems.credentials import tables
 from holdfast_systems.credentials.faults import NOT_FOUND
 from holdfast_systems.credentials.pages import engine_views as views
-from holdfast_systems.credentials.pages.door import Door, html, to_sign_in
 from holdfast_systems.credentials.pages.layout import Frame, health_of
+from holdfast_systems.credentials.pages.page_access import PageAccess, html, to_sign_in
 from holdfast_systems.credentials.platform import TENANT
 from holdfast_systems.credentials.refusal_log import refusals
 
@@ -46,10 +46,10 @@ def is_page(path: str) -> bool:
 class EnginePages:
     """ASGI application of the pages."""
 
-    def __init__(self, engine: Engine, door: Door, *, platform_beside: bool) -> None:
+    def __init__(self, engine: Engine, access: PageAccess, *, platform_beside: bool) -> None:
         self._engine = engine
         self._endpoints = Endpoints(engine.store, {})  # only read: no scheme is needed
-        self._door = door
+        self._access = access
         self._platform_beside = platform_beside
         self._style = resources.files(__package__).joinpath("style.css").read_bytes()
         routes: list[Route[Answer]] = [
@@ -69,7 +69,7 @@ class EnginePages:
 
     async def _page(self, scope: Scope, path: str) -> Reply:
         found = self.table.find("GET", path)
-        if path != STYLE and await self._door.visitor(scope) is None:
+        if path != STYLE and await self._access.visitor(scope) is None:
             return to_sign_in(scope)
         reply = None if found is None else await found.answer(scope, *found.names.values())
         return html(views.nobody(await self._frame_of(path)), status=404) if reply is None else reply

@@ -23,8 +23,8 @@ from holdfast_systems.credentials.endpoint_health import healths
 from holdfast_systems.credentials.faults import INVALID_PAYLOAD
 from holdfast_systems.credentials.pages import dead_views, platform_views
 from holdfast_systems.credentials.pages.dead_views import Chosen
-from holdfast_systems.credentials.pages.door import Door, Visitor, html, read_fields, to_sign_in
 from holdfast_systems.credentials.pages.layout import Frame, health_of
+from holdfast_systems.credentials.pages.page_access import PageAccess, Visitor, html, read_fields, to_sign_in
 from holdfast_systems.credentials.platform import PAGE_ROWS_MAX, Platform
 from holdfast_systems.credentials.platform_lists import (
     dead_groups,
@@ -59,9 +59,9 @@ def is_page(path: str) -> bool:
 class PlatformPages:
     """ASGI application of the pages."""
 
-    def __init__(self, platform: Platform, door: Door, *, engine_beside: bool) -> None:
+    def __init__(self, platform: Platform, access: PageAccess, *, engine_beside: bool) -> None:
         self._platform = platform
-        self._door = door
+        self._access = access
         self._engine_beside = engine_beside
         self._style = resources.files(__package__).joinpath("style.css").read_bytes()
         routes: list[Route[Look | Verb]] = [
@@ -90,7 +90,7 @@ class PlatformPages:
         found = self.table.find(method, path)
         if path == STYLE and found is not None:
             return self._styled()
-        visitor = await self._door.visitor(scope)
+        visitor = await self._access.visitor(scope)
         if visitor is None and method in {"GET", "HEAD"}:
             return to_sign_in(scope)
         if found is None:
@@ -104,7 +104,7 @@ class PlatformPages:
             # The question is asked again after the sign-in, with everything that was filled in.
             kept = {name: value for name, value in form.items() if name in KEPT}
             return to_sign_in(scope, wanted=f"{path}?{urlencode(kept)}")
-        self._door.check_form(scope, visitor, form.get("csrf", ""))
+        self._access.check_form(scope, visitor, form.get("csrf", ""))
         return await aside(lambda: self._moved(verb, form, actor_of(scope)))
 
     def _styled(self, *_: object) -> Reply:

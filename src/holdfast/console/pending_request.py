@@ -24,7 +24,7 @@ OWN = frozenset({"csrf", "token"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class PendingRequest:
     """A page to return to, and the form that was sent to `action`, if one was."""
 
     back: str = "/"
@@ -34,29 +34,35 @@ class Wish:
     form: Mapping[str, str] = field(default_factory=dict)
 
 
-def page_wish(visit: Visit) -> Wish:
-    """The wish to see a page; of what is not a page, the wish for the first one."""
+def pending_page(visit: Visit) -> PendingRequest:
+    """The page that was asked for; of what is not a page, the first one."""
     found = ROUTES.find("GET", visit.path)
-    return Wish(back=checked(visit.own)) if found is not None and isinstance(found.answer, Shows) else Wish()
+    return (
+        PendingRequest(back=checked(visit.own))
+        if found is not None and isinstance(found.answer, Shows)
+        else PendingRequest()
+    )
 
 
-def form_wish(visit: Visit, form: Mapping[str, str]) -> Wish:
-    """The wish to send a form."""
+def pending_form(visit: Visit, form: Mapping[str, str]) -> PendingRequest:
+    """The form that was sent."""
     fields = {name: value for name, value in form.items() if name not in OWN}
-    return Wish(back=checked(form.get("back", "/")), action=visit.path, form=fields)
+    return PendingRequest(back=checked(form.get("back", "/")), action=visit.path, form=fields)
 
 
-def written(wish: Wish) -> list[Markup]:
-    """The wish as hidden fields of the form that asks for the token."""
-    kept = [hidden(FIELD + name, value) for name, value in wish.form.items()]
-    return [hidden(NEXT, wish.back), *([hidden(ACTION, wish.action), *kept] if wish.action else [])]
+def written(pending: PendingRequest) -> list[Markup]:
+    """The request as hidden fields of the form that asks for the token."""
+    kept = [hidden(FIELD + name, value) for name, value in pending.form.items()]
+    return [hidden(NEXT, pending.back), *([hidden(ACTION, pending.action), *kept] if pending.action else [])]
 
 
-def read_wish(form: Mapping[str, str]) -> Wish:
-    """The wish that the form with the token brought along."""
+def read_pending(form: Mapping[str, str]) -> PendingRequest:
+    """The request that the form with the token brought along."""
     back, action = checked(form.get(NEXT, "/")), form.get(ACTION, "")
     found = ROUTES.find("POST", action)
     if found is None or not isinstance(found.answer, Does):
-        return Wish(back=back)
+        return PendingRequest(back=back)
     kept = {name.removeprefix(FIELD): value for name, value in form.items() if name.startswith(FIELD)}
-    return Wish(back=back, action=action, form={name: value for name, value in kept.items() if name not in OWN})
+    return PendingRequest(
+        back=back, action=action, form={name: value for name, value in kept.items() if name not in OWN}
+    )

@@ -31,7 +31,7 @@ class Visitor:
     """What a form of theirs has to bring along; empty for a program, which brings the token itself."""
 
 
-class Door:
+class PageAccess:
     """Lets operators in to the pages of one half. Threads may share it."""
 
     def __init__(self, sessions: Sessions, token: Secret, *, address: str) -> None:
