@@ -40,13 +40,18 @@ def journal(store: Store, key: str) -> list[str]:
 def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows by one with each transaction."""
     made: list[int] = []
-    atomic = Store.atomic
 
-    def counted(self: Store, *args: Any, **kwargs: Any) -> Any:
-        made.append(1)
-        return atomic(self, *args, **kwargs)
+    def count(way: str) -> None:
+        original = getattr(Store, way)
 
-    monkeypatch.setattr(Store, "atomic", counted)
+        def counted(self: Store, *args: Any, **kwargs: Any) -> Any:
+            made.append(1)
+            return original(self, *args, **kwargs)
+
+        monkeypatch.setattr(Store, way, counted)
+
+    for way in ("atomic", "put_many", "many_rows_async"):
+        count(way)
     return made
 
 
@@ -149,7 +154,8 @@ async def test_a_failure_of_a_batch_is_told_to_each_as_one_of_its_own_request(
     def away(*_: object, **__: object) -> None:
         raise DATABASE_CONNECTION_ERROR()
 
-    monkeypatch.setattr(Store, "atomic", away)
+    for way in ("atomic", "put_many"):
+        monkeypatch.setattr(Store, way, away)
 
     async def call(number: int) -> Failure:
         with enriched(request_id=f"req_{number}"), pytest.raises(Failure) as told:

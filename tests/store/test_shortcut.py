@@ -186,10 +186,10 @@ def new_rows(count: int, payload: str = "1") -> list[tuple[Any, ...]]:
 async def test_many_rows_are_put_without_a_thread(emptied_dsn: str) -> None:
     store = Store.open(emptied_dsn)
     try:
-        assert not await store.put_many_async("job.enqueue", new_rows(1), token=0), "there is no connection at hand yet"
+        assert await store.many_rows_async("job.enqueue", new_rows(1), token=0) is None, "no connection is at hand yet"
         store.put("queue.register", name="default")
-        assert await store.put_many_async("job.enqueue", new_rows(20, "x" * 200_000), token=0)
-        assert await store.put_many_async("job.enqueue", new_rows(2), token=0)
+        assert await store.many_rows_async("job.enqueue", new_rows(20, "x" * 200_000), token=0) is not None
+        assert await store.many_rows_async("job.enqueue", new_rows(2), token=0) is not None
         assert len(Jobs(store).list(kind="mail")) == 22
     finally:
         store.close()
@@ -201,10 +201,10 @@ async def test_others_go_on_while_the_database_works(emptied_dsn: str) -> None:
         store.put("queue.register", name="default")
         with psycopg.connect(emptied_dsn) as holding:
             holding.execute("LOCK TABLE holdfast_job IN EXCLUSIVE MODE")
-            put = asyncio.create_task(store.put_many_async("job.enqueue", new_rows(1), token=0))
+            put = asyncio.create_task(store.many_rows_async("job.enqueue", new_rows(1), token=0))
             await asyncio.sleep(0.05)
             assert not put.done()
-        assert await put
+        assert await put is not None
     finally:
         store.close()
 
@@ -215,7 +215,7 @@ async def test_one_who_stops_waiting_leaves_no_connection_in_the_middle_of_somet
         store.put("queue.register", name="default")
         with psycopg.connect(emptied_dsn) as holding:
             holding.execute("LOCK TABLE holdfast_job IN EXCLUSIVE MODE")
-            put = asyncio.create_task(store.put_many_async("job.enqueue", new_rows(1), token=0))
+            put = asyncio.create_task(store.many_rows_async("job.enqueue", new_rows(1), token=0))
             await asyncio.sleep(0.05)
             put.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -239,7 +239,7 @@ async def test_coroutines_whose_reply_was_lost_enqueue_once(behind: Store, proxy
 
 async def test_sqlite_leaves_it_to_a_thread(tmp_path: Path) -> None:
     store = Store.open(f"sqlite:///{tmp_path / 'h.db'}")
-    assert not await store.put_many_async("job.enqueue", new_rows(1), token=0)
+    assert await store.many_rows_async("job.enqueue", new_rows(1), token=0) is None
     store.close()
 
 

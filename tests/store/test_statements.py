@@ -7,6 +7,7 @@ from importlib import resources
 import pytest
 
 from holdfast.store import Engine, Store
+from holdfast.store.row_parameters import bound
 from holdfast.store.statements import Statement, StatementInvalid, parse, scripts, translate
 
 SQLITE, POSTGRESQL = Engine.SQLITE, Engine.POSTGRESQL
@@ -52,6 +53,29 @@ def test_many_rows_are_a_table_named_given() -> None:
     there = translated(source, POSTGRESQL)
     assert there.text == "SELECT given.id FROM unnest(%(given_0)s::text[], %(given_1)s::bigint[]) AS given(id, n)"
     assert here.columns == there.columns == ("text", "bigint")
+
+
+def test_sqlite_is_given_few_rows_value_by_value() -> None:
+    statement = translated(
+        "SELECT :first, given.n, ':no', :second FROM {given: id text, n bigint} LIMIT :first", SQLITE
+    )
+    text, parameters = bound(statement, SQLITE, [("a", 1), ("b", 2), ("c", 3)], {"first": 7, "second": 8})
+    rows = ",".join(["(?,?)"] * 4)
+    assert text == (
+        "SELECT ?, given.n, ':no', ? FROM"
+        f" (SELECT column1 AS id, column2 AS n FROM (VALUES {rows}) LIMIT ?) AS given LIMIT ?"
+    )
+    assert parameters == [7, 8, "a", 1, "b", 2, "c", 3, None, None, 3, 7]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 255, 256, 257, 1_000])
+def test_every_number_of_rows_arrives_whole(store: Store, count: int) -> None:
+    rows = [(f"name-{number}", 'it\'s {"labels"}', number + 0.5) for number in range(count)]
+    store.atomic(lambda tx: tx.many("metric.add_totals", rows))
+    found = store.atomic(
+        lambda tx: tx._execute("SELECT name, labels, value FROM holdfast_metric_total", {}).fetchall(), write=False
+    )
+    assert sorted(found) == sorted(rows)
 
 
 @pytest.mark.parametrize(

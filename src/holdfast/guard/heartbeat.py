@@ -97,6 +97,24 @@ class Heartbeat:
             return None
 
 
+class Held:
+    """What `Keys.held` answers: the block in which a lease is renewed."""
+
+    __slots__ = ("_lease_s", "_started", "_store")
+
+    def __init__(self, store: Store, started: Started, *, lease_s: float) -> None:
+        self._store = store
+        self._started = started
+        self._lease_s = lease_s
+
+    def __enter__(self) -> Started:
+        HEARTBEAT.hold(self._store, self._started, lease_s=self._lease_s)
+        return self._started
+
+    def __exit__(self, *_: object) -> None:
+        HEARTBEAT.drop(self._started)
+
+
 HEARTBEAT = Heartbeat()
 """The one of this process."""
 os.register_at_fork(after_in_child=HEARTBEAT.forget)

@@ -7,8 +7,6 @@ its lease, which is measured on the database's clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import monotonic_s, world
@@ -270,18 +268,12 @@ class Keys:
         if started.lost:
             raise _lost(started)
 
-    @contextmanager
-    def held(self, started: Started) -> Iterator[Started]:
+    def held(self, started: Started) -> heartbeat.Held:
         """Inside the block the lease is renewed by itself, and `started.lost` tells if that came too late.
 
-        Raises:
-            Failure: CONCURRENCY_EXCEEDED when this process holds too many keys.
+        Entering it raises CONCURRENCY_EXCEEDED when this process holds too many keys.
         """
-        heartbeat.HEARTBEAT.hold(self.store, started, lease_s=self._lease_s)
-        try:
-            yield started
-        finally:
-            heartbeat.HEARTBEAT.drop(started)
+        return heartbeat.Held(self.store, started, lease_s=self._lease_s)
 
     def show(self, *, tenant: str = "", operation: str, key: str) -> dict[str, Any] | None:
         """What is known of a key, without the answer's body: state, status, resources, first and last seen."""

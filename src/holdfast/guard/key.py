@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 
 KEY_CHARS_MAX = 255
@@ -14,19 +13,24 @@ current_key: Callable[[], str | None] = _current.get
 """The key under which the guarded call runs; every attempt has the same one."""
 
 
-@contextmanager
-def under_key(key: str) -> Iterator[None]:
+class under_key:  # noqa: N801 - used like a function, as the context managers of the standard library are
     """Everything in the block belongs to one keyed operation.
 
     Raises:
         TypeError: the key is not text.
         ValueError: the key is empty or longer than 255 characters.
     """
-    token = _current.set(checked_key(key))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+
+    __slots__ = ("_key", "_token")
+
+    def __init__(self, key: str) -> None:
+        self._key = checked_key(key)
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._key)
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
 
 
 def checked_key(key: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import Json, canonical, decode, encode, limits, monotonic_s, world
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _TOKEN_BITS = 62
 SQLITE = "sqlite"
 """The engine that writes one row in one statement: there the journal has a statement of its own."""
+HEADER_TEXTS_MAX = 256
 LOCK_TRIES = 5
 LOCK_WAIT_S = 0.01
 """So often, and so long between, a row is tried again that a twin may have locked for a moment."""
@@ -108,9 +110,15 @@ def stored(answer: Answer, headers_kept: Iterable[str]) -> Stored:
     most = limits().answer_bytes_max
     if len(answer.body) > most:
         raise AnswerInvalid(f"the body has {len(answer.body)} bytes; at most {most} are kept")
-    headers = [(name, value) for name, value in answer.headers if name.lower() in headers_kept]
+    headers = tuple([pair for pair in answer.headers if pair[0].lower() in headers_kept])
     resources = encode(dict(answer.resources)) if answer.resources else None
-    return Stored(status=answer.status, headers=encode(headers), body=answer.body, resources=resources)
+    return Stored(status=answer.status, headers=_header_text(headers), body=answer.body, resources=resources)
+
+
+@lru_cache(maxsize=HEADER_TEXTS_MAX)
+def _header_text(headers: tuple[tuple[str, str], ...]) -> str:
+    """Most answers of a service have the same headers."""
+    return encode(headers)
 
 
 def begin(tx: Tx, claim: Claim) -> Begun | None:

@@ -1,9 +1,9 @@
 """Keys of concurrent requests share commits: whoever begins or finishes one while others are being written goes with
 the next transaction. Each caller still waits until its own key is on disk, and each has a verdict of its own.
 
-On SQLite, which has one writer, a batch holds begins and finishes alike. PostgreSQL commits several transactions at
-once: there the two have batches of their own. The usual ones of one tenant and operation take few statements for all of
-them. Two callers with the same key never share a batch: the second would see what is not committed yet.
+On SQLite, which has one writer, a batch holds begins and finishes alike, and is written in a thread. PostgreSQL commits
+several transactions at once: there the two have batches of their own, each of them one statement that an event loop
+sends by itself. Two callers with the same key never share a batch: the second would see what is not committed yet.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from holdfast.base.combiner import Combiner
 from holdfast.catalog import Failure
 from holdfast.catalog.context import current_context
-from holdfast.guard import key_ledger
-from holdfast.guard.key_batches import Finish, NotAll, begin_new, finish_all
+from holdfast.guard import key_batches, key_ledger
+from holdfast.guard.key_batches import Done, Finish, Scope, Write, scope_of, token_of
 from holdfast.guard.key_ledger import Claim, Stored
 from holdfast.lifecycle.idempotency import Begun, Started
 
@@ -29,10 +29,8 @@ TOGETHER_MAX = 100
 GROUPED_BYTES_MAX = 16_384
 """Larger answers are stored each with a statement of its own."""
 
-Write = Claim | Finish
 Told = Begun | bool | Failure | None
 """Of a claim its verdict, of a finish whether it was stored; or the database's failure."""
-W = TypeVar("W", Claim, Finish)
 T = TypeVar("T")
 
 
@@ -72,73 +70,74 @@ class KeysTogether:
         return cast("bool", _raised(await self._gatherings()[1].submit((started, kept, code))))
 
     def write_all(self, writes: Sequence[Write]) -> list[Told]:
-        """Write these in one transaction; those that cannot go together, each in one of its own."""
-        first: dict[tuple[str, str, str], Write] = {}
-        for write in writes:
-            first.setdefault(_scope(write), write)
-        # In one order everywhere, so that two processes never wait for each other crosswise.
-        ordered = [first[scope] for scope in sorted(first)]
+        """Write these: the usual ones together, each of the others by itself, so that it concerns nobody else."""
+        first = _each_key_once(writes)
+        usual = [one for one in first if _is_small(one)]
         found: dict[int, Told] = {}
         try:
-            found = self._store.atomic(lambda tx: self._write(tx, ordered), repeatable=True)
-        except NotAll:
-            pass  # each for itself, so that whoever came too late concerns nobody else
+            if usual:
+                found = _told(usual, key_batches.write(self._store, usual, expires_us=self._expires_us))
+            claims = [one for one in first if isinstance(one, Claim) and id(one) not in found]
+            if claims:
+                found |= self._store.atomic(lambda tx: _begin_each(tx, claims), repeatable=True)
         except Failure as failure:
             if failure.retryable or len(writes) == 1:
-                return [failure] * len(writes)
+                return [found.get(id(one), failure) for one in writes]
         return [found[id(one)] if id(one) in found else self._write_alone(one) for one in writes]
 
-    def _gatherings(self) -> tuple[Gathering[Write, Told], Gathering[Write, Told]]:
-        """That of begins and that of finishes."""
-        if self._async is None:
-            from holdfast.base.gathering import Gathering
-
-            writes: Gathering[Write, Told] = Gathering(self.write_all, most=TOGETHER_MAX)
-            begins = writes if _has_one_writer(self._store) else Gathering(self.write_all, most=TOGETHER_MAX)
-            self._async = begins, writes
-        return self._async
-
-    def _write(self, tx: Tx, writes: Sequence[Write]) -> dict[int, Told]:
-        """What became of each, by its identity.
-
-        Raises:
-            NotAll: the transaction is to be rolled back.
-        """
-        found: dict[int, Told] = {}
-        for finishes in _groups([one for one in writes if not isinstance(one, Claim)]):
-            self._finish(tx, finishes)
-            found |= dict.fromkeys(map(id, finishes), True)
-        for claims in _groups([one for one in writes if isinstance(one, Claim)]):
-            found |= _begin(tx, claims)
-        return found
-
-    def _finish(self, tx: Tx, finishes: Sequence[Finish]) -> None:
-        grouped = [one for one in finishes if len(one[1].body) <= GROUPED_BYTES_MAX] if len(finishes) > 1 else []
-        if grouped:
-            finish_all(tx, grouped, expires_us=self._expires_us)
-        for one in finishes:
-            if (not grouped or len(one[1].body) > GROUPED_BYTES_MAX) and not self._finish_one(tx, one):
-                raise NotAll
-
-    def _finish_one(self, tx: Tx, finish: Finish) -> bool:
-        started, kept, code = finish
-        return key_ledger.finish(tx, started, kept, expires_us=self._expires_us, code=code)
-
     def _write_alone(self, write: Write) -> Told:
-        """A twin of another in the batch, or one of a batch that could not be written: it concerns nobody else."""
+        """A twin of another in the batch, or one that could not be written with the others."""
 
         def phase(tx: Tx) -> Told:
             if isinstance(write, Claim):
                 return key_ledger.begin(tx, write)
-            if self._finish_one(tx, write):
+            started, kept, code = write
+            if key_ledger.finish(tx, started, kept, expires_us=self._expires_us, code=code):
                 return True
-            key_ledger.note_lost(tx, write[0])
+            key_ledger.note_lost(tx, started)
             return False
 
         try:
             return self._store.atomic(phase, repeatable=True)
         except Failure as failure:
             return failure
+
+    def _gatherings(self) -> tuple[Gathering[Write, Told], Gathering[Write, Told]]:
+        """That of begins and that of finishes."""
+        if self._async is None:
+            from holdfast.base.gathering import Gathering
+
+            if _has_one_writer(self._store):
+                writes: Gathering[Write, Told] = Gathering(self.write_all, most=TOGETHER_MAX)
+                self._async = writes, writes
+            else:
+                self._async = (
+                    Gathering(self.write_all, most=TOGETHER_MAX, flush_async=self._begin_async),
+                    Gathering(self.write_all, most=TOGETHER_MAX, flush_async=self._finish_async),
+                )
+        return self._async
+
+    async def _begin_async(self, writes: Sequence[Write]) -> list[Told] | None:
+        """Take keys without a thread; None where that cannot be, or nobody knows what became of it."""
+        claims = cast("list[Claim]", _each_key_once(writes))
+        done = await key_batches.begin_async(self._store, claims)
+        return None if done is None else await self._with_the_rest(writes, _told(claims, done))
+
+    async def _finish_async(self, writes: Sequence[Write]) -> list[Told] | None:
+        """Store answers without a thread; None as above."""
+        finishes = [one for one in cast("list[Finish]", _each_key_once(writes)) if _is_small(one)]
+        done = await key_batches.finish_async(self._store, finishes, expires_us=self._expires_us) if finishes else None
+        return None if done is None else await self._with_the_rest(writes, _told(finishes, done))
+
+    async def _with_the_rest(self, writes: Sequence[Write], found: dict[int, Told]) -> list[Told]:
+        """What each is told; those that nothing is known of yet are written in a thread."""
+        rest = [one for one in writes if id(one) not in found]
+        if rest:
+            import asyncio
+
+            told = await asyncio.to_thread(self.write_all, rest)
+            found.update(zip(map(id, rest), told, strict=True))
+        return [found[id(one)] for one in writes]
 
 
 def _has_one_writer(store: Store) -> bool:
@@ -160,26 +159,22 @@ def _raised(told: T | Failure) -> T:
     return told
 
 
-def _begin(tx: Tx, claims: Sequence[Claim]) -> dict[int, Told]:
-    if len(claims) == 1:
-        return {id(claims[0]): key_ledger.begin(tx, claims[0])}
-    began, there = begin_new(tx, claims)
-    found: dict[int, Told] = {}
-    for claim in claims:
-        # One that was neither there nor taken is being begun by somebody else just now: worth another look.
-        known = began.get(claim.token)
-        found[id(claim)] = key_ledger.begin(tx, claim) if known is None and claim.key in there else known
-    return found
+def _told(writes: Sequence[Write], done: Done) -> dict[int, Told]:
+    """What is known of the writes, by their identity: two with the same key are two."""
+    return {id(one): done[token_of(one)] for one in writes if token_of(one) in done}
 
 
-def _groups(writes: Sequence[W]) -> list[list[W]]:
-    """Those of one tenant and operation together, in the order that they have."""
-    groups: dict[tuple[str, str], list[W]] = {}
+def _begin_each(tx: Tx, claims: Sequence[Claim]) -> dict[int, Told]:
+    return {id(claim): key_ledger.begin(tx, claim) for claim in claims}
+
+
+def _each_key_once(writes: Sequence[Write]) -> list[Write]:
+    """The first of each key, in one order everywhere, so that two processes never wait for each other crosswise."""
+    first: dict[Scope, Write] = {}
     for write in writes:
-        groups.setdefault(_scope(write)[:2], []).append(write)
-    return list(groups.values())
+        first.setdefault(scope_of(write), write)
+    return [first[scope] for scope in sorted(first)]
 
 
-def _scope(write: Write) -> tuple[str, str, str]:
-    held = write if isinstance(write, Claim) else write[0]
-    return held.tenant, held.operation, held.key
+def _is_small(write: Write) -> bool:
+    return isinstance(write, Claim) or len(write[1].body) <= GROUPED_BYTES_MAX

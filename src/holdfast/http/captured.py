@@ -50,7 +50,12 @@ class Captured:
         elif message["type"] == "http.response.start":
             self._start = message
         elif message["type"] == "http.response.body":
-            await self._keep(message)
+            body = message.get("body", b"")
+            self._size += len(body)
+            self._body.append(body)
+            if self._size > limits().answer_bytes_max:
+                await self._pass_on(message)
+            self._ended = not message.get("more_body", False)
         # Anything else is a hint to the server about this one connection.
 
     async def fail(self, error: Exception) -> Exception | None:
@@ -79,7 +84,7 @@ class Captured:
             raise RuntimeError("the application returned without an answer")
         started, cause = self._started, self._known_cause()
         code = None if cause is None else cause.code
-        if not await self._is_answered():
+        if not (started.finished if started.within is None else await self._is_answered()):
             if started.rolled_back and self._start["status"] < FAILED_FROM:
                 raise await self._rolled_back()
             if self._is_final(cause):
@@ -141,14 +146,6 @@ class Captured:
         self._body: list[bytes] = []
         self._size = 0
         self._ended = False
-
-    async def _keep(self, message: Message) -> None:
-        body = message.get("body", b"")
-        self._size += len(body)
-        self._body.append(body)
-        if self._size > limits().answer_bytes_max:
-            await self._pass_on(message)
-        self._ended = not message.get("more_body", False)
 
     async def _pass_on(self, message: Message) -> None:
         """Too large to keep: the work is done and must not be done again, so repeats are told just that."""

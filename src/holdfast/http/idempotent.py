@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.base import Json, digest, monotonic_s, world
 from holdfast.base.arguments import function, instance, is_a, number, refused
-from holdfast.guard.idempotency import InProgress, Keys, Mismatch, Replay, Started, request_hash
+from holdfast.guard.idempotency import InProgress, Keys, Mismatch, Replay, Started
 from holdfast.guard.key import under_key
 from holdfast.guard.keyed_work import REPLAYED_HEADER
-from holdfast.guard.request import NAME_CHARS_MAX, checked_scope
+from holdfast.guard.request import NAME_CHARS_MAX, received_hash
 from holdfast.http.access import CHALLENGE, Access
 from holdfast.http.asgi import Application, Receive, Scope, header
 from holdfast.http.aside import aside, loop_runs
-from holdfast.http.callers import Caller, caller_of
+from holdfast.http.callers import ANONYMOUS, Caller, caller_of
 from holdfast.http.captured import Captured
 from holdfast.http.exchange import Exchange
 from holdfast.http.render import Written
@@ -134,7 +135,7 @@ async def identified(rule: Idempotency, exchange: Exchange, *, keyed: bool) -> s
     Raises:
         Failure: IDEMPOTENCY_CALLER_UNKNOWN.
     """
-    caller = await caller_of(rule, exchange.scope)
+    caller = ANONYMOUS if rule.anonymous else await caller_of(rule, exchange.scope)
     if caller is None and (keyed or rule.required):
         raise _unknown(exchange)
     return caller
@@ -172,25 +173,25 @@ async def once(
 
 async def _begun(rule: Idempotency, key: str, body: Json | bytes, exchange: Exchange, caller: str) -> Begun:
     scope = exchange.scope
-    operation = rule.operation(scope) if rule.operation is not None else _operation(scope)
-    asked = {"tenant": caller, "operation": operation, "key": key}
-    checked_scope(**asked)
-
-    def hashes() -> str:
-        return request_hash(method=scope["method"], path=_path(scope), body=body)
-
+    path = _path(scope)
+    operation = rule.operation(scope) if rule.operation is not None else _operation(scope["method"], path)
+    hashes = partial(received_hash, method=scope["method"], path=path, body=body)
     hashed = hashes() if _is_small(scope) else await aside(hashes)
+    asked = {"tenant": caller, "operation": operation, "key": key, "request_hash": hashed}
+    begun = await _begin(rule.keys, asked)
+    if not isinstance(begun, InProgress) or not rule.wait_s:
+        return begun
     give_up_s = monotonic_s() + min(rule.wait_s, left_s())
     poll_s = POLL_S
-    while True:
-        if loop_runs():
-            begun = await rule.keys.begin_async(**asked, request_hash=hashed)
-        else:
-            begun = rule.keys.begin(**asked, request_hash=hashed)
-        if not isinstance(begun, InProgress) or monotonic_s() + poll_s > give_up_s:
-            return begun
+    while isinstance(begun, InProgress) and monotonic_s() + poll_s <= give_up_s:
         await _pause(poll_s)
         poll_s = min(poll_s * 1.5, POLL_S_MAX)
+        begun = await _begin(rule.keys, asked)
+    return begun
+
+
+async def _begin(keys: Keys, asked: dict[str, str]) -> Begun:
+    return await keys.begin_async(**asked) if loop_runs() else keys.begin(**asked)
 
 
 async def _work(keys: Keys, started: Started, exchange: Exchange, receive: Receive, app: Application) -> None:
@@ -238,15 +239,16 @@ def _unknown(exchange: Exchange) -> Failure:
     return exchange.voice.fault("IDEMPOTENCY_CALLER_UNKNOWN").occur()
 
 
-def _operation(scope: Scope) -> str:
-    said = f"{scope['method']} {_path(scope).partition('?')[0]}"
-    return said if len(said) <= NAME_CHARS_MAX else f"{scope['method']} {digest(said)}"
+def _operation(method: str, path: str) -> str:
+    said = f"{method} {path.partition('?')[0]}"
+    return said if len(said) <= NAME_CHARS_MAX else f"{method} {digest(said)}"
 
 
 def _path(scope: Scope) -> str:
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     query: bytes = scope.get("query_string", b"")
-    return (path.partition(b"?")[0] + (b"?" + query if query else b"")).decode("latin-1")
+    path = path.partition(b"?")[0]
+    return (b"%s?%s" % (path, query) if query else path).decode("latin-1")
 
 
 def _written(answer: Answer) -> Written:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -19,7 +19,10 @@ class Cursor(Protocol):
     def fetchall(self) -> list[tuple[Any, ...]]: ...
 
 
-Execute = Callable[[str, Mapping[str, Any]], Cursor]
+Parameters = Mapping[str, Any] | Sequence[Any]
+"""Of a statement: by their names; or in their order, which SQLite alone is given."""
+
+Execute = Callable[[str, Any], Cursor]
 """Runs one statement with its parameters."""
 
 
@@ -52,7 +55,7 @@ class Database(Protocol):
         """For one statement that is a transaction of its own."""
         ...
 
-    def put(self, text: str, parameters: Mapping[str, Any], then: Follow | None = None) -> bool:
+    def put(self, text: str, parameters: Any, then: Follow | None = None) -> bool:
         """Run one statement that is a transaction of its own and whose answer nobody needs; the cheapest way.
 
         Args:
@@ -66,8 +69,11 @@ class Database(Protocol):
         """
         ...
 
-    async def put_async(self, text: str, parameters: Mapping[str, Any]) -> bool:
-        """The same for a coroutine, without a thread. False: that cannot be here, or nobody knows if it happened."""
+    async def run_async(self, text: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]] | None:
+        """Run one statement that is a transaction of its own, for a coroutine and without a thread; what it answers.
+
+        None: that cannot be here, or nobody knows if it happened.
+        """
         ...
 
     def close(self) -> None:

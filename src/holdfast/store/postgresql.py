@@ -60,7 +60,7 @@ class PostgresqlDatabase:
         with self._connections.lent() as connection:
             yield partial(self._run_alone, connection)
 
-    def put(self, text: str, parameters: Mapping[str, Any], then: Follow | None = None) -> bool:
+    def put(self, text: str, parameters: Any, then: Follow | None = None) -> bool:
         if self.pooled:
             with self.transaction(write=True) as execute:
                 execute(text, parameters)
@@ -69,14 +69,15 @@ class PostgresqlDatabase:
             self._run_alone(connection, text, parameters)
             return then is not None and self._followed(connection, *then)
 
-    async def put_async(self, text: str, parameters: Mapping[str, Any]) -> bool:
+    async def run_async(self, text: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]] | None:
         with self._connections.at_hand() as connection:
             if connection is None:
-                return False
+                return None
             calls = self._connections.calls
             calls.begin(connection)
             try:
-                return await self._connections.shortcuts.run_async(connection, text, parameters)
+                answer = await self._connections.shortcuts.run_async(connection, text, parameters)
+                return None if answer is None else answer.fetchall()
             finally:
                 calls.end(connection)
 

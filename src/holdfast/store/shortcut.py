@@ -108,21 +108,22 @@ class Shortcuts:
 
     async def run_async(
         self, connection: Connection[tuple[Any, ...]], text: str, parameters: Mapping[str, Any]
-    ) -> bool:
+    ) -> Answer | None:
         """The same for a coroutine; others go on meanwhile."""
         pgconn = connection.pgconn
         known, asked = self._of(connection), _written(text, parameters)
         if asked is None:
-            return False
+            return None
         values, shape = asked
         name = known.names.get(shape) or self._new_name()
         if shape not in known.names:
             if known.full or not _good(
                 await _exchanged(pgconn, lambda: pgconn.send_prepare(name, _numbered(text), shape[1]))
             ):
-                return False
+                return None
             known.names[shape] = name
-        return known.judged(shape, await _exchanged(pgconn, lambda: pgconn.send_query_prepared(name, values)))
+        result = await _exchanged(pgconn, lambda: pgconn.send_query_prepared(name, values))
+        return Answer(known.reader, result) if result is not None and known.judged(shape, result) else None
 
     def _new_name(self) -> bytes:
         return b"holdfast_%d" % next(self._numbers)

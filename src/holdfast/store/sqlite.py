@@ -18,7 +18,7 @@ from typing import Any
 from holdfast.base import monotonic_s, world
 from holdfast.base.private_files import make_file, make_folder, open_to_others
 from holdfast.catalog.core import TRANSACTION_ROLLED_BACK
-from holdfast.store.database import Cursor, Execute, Follow
+from holdfast.store.database import Cursor, Execute, Follow, Parameters
 from holdfast.store.statements import Engine
 
 log = logging.getLogger("holdfast.store")
@@ -27,6 +27,8 @@ BUSY_S = 30.0
 """So long a process waits for another one's transaction."""
 STEP_S = 0.002
 """Between two looks at a lock that another process holds; SQLite's own waits grow to 100 ms and starve the unlucky."""
+STATEMENTS_CACHED = 512
+"""Maximum number of prepared statements of a connection: those for many rows are prepared in several sizes."""
 MEMORY = ":memory:"
 VERSION_MIN = (3, 38, 0)
 
@@ -72,7 +74,7 @@ class SqliteDatabase:
         with self.transaction(write=True) as execute:
             yield execute
 
-    def put(self, text: str, parameters: Mapping[str, Any], then: Follow | None = None) -> bool:  # noqa: ARG002 - left out
+    def put(self, text: str, parameters: Parameters, then: Follow | None = None) -> bool:  # noqa: ARG002 - left out
         self._forget_after_fork()
         with self._turn:
             connection = self._write_connection()
@@ -81,8 +83,8 @@ class SqliteDatabase:
             _patiently(connection, text, parameters)
         return False
 
-    async def put_async(self, text: str, parameters: Mapping[str, Any]) -> bool:  # noqa: ARG002 - it would block
-        return False
+    async def run_async(self, text: str, parameters: Mapping[str, Any]) -> None:  # noqa: ARG002 - it would block
+        return None
 
     @contextmanager
     def script(self, statements: list[str]) -> Iterator[Execute]:
@@ -154,7 +156,13 @@ class SqliteDatabase:
     def _connect(self) -> sqlite3.Connection:
         if self._closed:
             raise sqlite3.ProgrammingError("the store is closed")
-        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=BUSY_S)
+        connection = sqlite3.connect(
+            self._path,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=BUSY_S,
+            cached_statements=STATEMENTS_CACHED,
+        )
         for pragma in ("synchronous=FULL", "foreign_keys=ON", "temp_store=MEMORY", "cache_size=-65536"):
             connection.execute(f"PRAGMA {pragma}")
         if self._path != MEMORY:
@@ -167,7 +175,7 @@ class SqliteDatabase:
 def executor_on(connection: sqlite3.Connection) -> Execute:
     """Statements on one connection, also on one of the user's; rows are plain tuples."""
 
-    def execute(text: str, parameters: Mapping[str, Any]) -> Cursor:
+    def execute(text: str, parameters: Parameters) -> Cursor:
         cursor = connection.cursor()
         cursor.row_factory = None
         return cursor.execute(text, parameters)
@@ -185,7 +193,7 @@ def _roll_back(connection: sqlite3.Connection) -> None:
         connection.execute("ROLLBACK")
 
 
-def _patiently(connection: sqlite3.Connection, text: str, parameters: Mapping[str, Any] | tuple[()] = ()) -> None:
+def _patiently(connection: sqlite3.Connection, text: str, parameters: Parameters = ()) -> None:
     """Run a statement that may find the file locked by another process; it has done nothing then."""
     give_up_s = monotonic_s() + BUSY_S
     while True:

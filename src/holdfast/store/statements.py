@@ -26,6 +26,22 @@ class Engine(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ValuesForm:
+    """A statement for many rows in two parts, between which the rows stand; its parameters are numbered, not named.
+
+    SQLite looks for a name among all names: with names, a statement for many rows would take quadratic time.
+    """
+
+    before: str
+    after: str
+    names_before: tuple[str, ...]
+    names_after: tuple[str, ...]
+    columns: str
+    """The list that gives the columns of `given` their names."""
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """A statement in the dialect of one engine."""
 
@@ -37,6 +53,8 @@ class Statement:
     """The parameters that are lists of values."""
     columns: tuple[str, ...] = ()
     """The types of the columns of `given`, where the statement is for many rows."""
+    values: ValuesForm | None = None
+    """The same for rows that are bound value by value, on SQLite."""
 
 
 class StatementInvalid(ValueError):
@@ -92,15 +110,16 @@ def translate(
     text, clocked = _with_clock(text, engine, database_clock=database_clock)
     lists = tuple(dict.fromkeys(found[1] for found in _AMONG.finditer(text)))
     text = _AMONG.sub(lambda found: _among(found[1], engine), text)
+    text = _SPACE.sub(lambda found: found[1] or " ", text)
     given = _GIVEN.search(text)
     columns = [tuple(column.split()) for column in given[1].split(",")] if given else []
+    values = _values_form(text, columns) if columns and engine is Engine.SQLITE else None
     if columns:
         text = _GIVEN.sub(lambda _: _table(columns, engine), text)
     _refuse_left_over(name, text)
     if engine is Engine.POSTGRESQL:
         text = _PARAMETER.sub(_psycopg_parameter, text.replace("%", "%%"))
-    text = _SPACE.sub(lambda found: found[1] or " ", text)
-    return Statement(name, text, clocked, lists, tuple(kind for _, kind in columns))
+    return Statement(name, text, clocked, lists, tuple(kind for _, kind in columns), values)
 
 
 def _with_clock(text: str, engine: Engine, *, database_clock: bool) -> tuple[str, bool]:
@@ -123,6 +142,17 @@ def _table(columns: list[tuple[str, ...]], engine: Engine) -> str:
         return f"unnest({arrays}) AS given({', '.join(name for name, _ in columns)})"
     parts = ", ".join(f"value ->> {number} AS {name}" for number, (name, _) in enumerate(columns))
     return f"(SELECT {parts} FROM json_each(:given)) AS given"  # noqa: S608 - built from our own files
+
+
+def _values_form(text: str, columns: list[tuple[str, ...]]) -> ValuesForm | None:
+    """The form for rows that are bound value by value; None where their table stands more than once."""
+    parts = _GIVEN.split(text)[::2]
+    if len(parts) != 2:
+        return None
+    names = [[found[1] for found in _PARAMETER.finditer(part) if found[1]] for part in parts]
+    before, after = (_PARAMETER.sub(lambda found: "?" if found[1] else found[0], part) for part in parts)
+    named = ", ".join(f"column{number} AS {name}" for number, (name, _) in enumerate(columns, 1))
+    return ValuesForm(before, after, tuple(names[0]), tuple(names[1]), named, len(columns))
 
 
 def _psycopg_parameter(found: re.Match[str]) -> str:

@@ -27,10 +27,11 @@ from holdfast.store.join import Joined, joined
 from holdfast.store.join.asynchronous import AsyncTx, joined_async
 from holdfast.store.join.identity import Identity
 from holdfast.store.migrate import migrate
+from holdfast.store.row_parameters import Row, bound, given
 from holdfast.store.snapshot import Snapshots, SnapshotTx
 from holdfast.store.statements import Engine, Statement, parse
 from holdfast.store.tables import created_by, placing, tables
-from holdfast.store.transaction import Row, Tx, given
+from holdfast.store.transaction import Tx
 
 T = TypeVar("T")
 
@@ -205,15 +206,20 @@ class Store:
         follow = None if then is None else (self._statements[then[0]].text, then[1])
         return self._tried(lambda: self.database.put(statement.text, parameters, follow), repeatable=repeatable)
 
-    async def put_many_async(self, name: str, rows: Sequence[Row], /, **shared: Any) -> bool:
-        """Run one statement for many rows, a transaction of its own, without a thread.
+    def put_many(self, name: str, rows: Sequence[Row], /, *, repeatable: bool = False, **shared: Any) -> None:
+        """Run one statement for many rows that is a transaction of its own and answers nothing."""
+        text, parameters = bound(self._statements[name], self.engine, rows, shared)
+        self._tried(lambda: self.database.put(text, parameters), repeatable=repeatable)
 
-        False when that cannot be here: then the caller does it again in another way, and so it must be repeatable.
+    async def many_rows_async(self, name: str, rows: Sequence[Row], /, **shared: Any) -> list[Row] | None:
+        """Run one statement for many rows, a transaction of its own, without a thread; what it answers.
+
+        None when that cannot be here: then the caller does it again in another way, and so it must be repeatable.
         """
         if self.engine is not Engine.POSTGRESQL:
-            return False
+            return None
         statement = self._statements[name]
-        return await self.database.put_async(statement.text, {**shared, **given(statement, self.engine, rows)})
+        return await self.database.run_async(statement.text, {**shared, **given(statement, self.engine, rows)})
 
     def look(self, name: str, /, **parameters: Any) -> list[tuple[Any, ...]]:
         """Run one statement that only reads; the cheapest way to ask."""

@@ -7,9 +7,8 @@ from typing import Any
 
 from holdfast.base import encode, now_us
 from holdfast.store.database import Cursor, Execute
+from holdfast.store.row_parameters import Row, array_text, bound, given
 from holdfast.store.statements import Engine, Statement
-
-Row = tuple[Any, ...]
 
 
 class Tx:
@@ -76,7 +75,9 @@ class Tx:
 
     def _run_many(self, name: str, rows: Sequence[Row], shared: dict[str, Any]) -> Cursor:
         statement = self._statements[name]
-        return self._execute(statement.text, {**shared, **given(statement, self.engine, rows)})
+        if self.joined:  # the connection may be of a driver that binds by names alone
+            return self._execute(statement.text, {**shared, **given(statement, self.engine, rows)})
+        return self._execute(*bound(statement, self.engine, rows, shared))
 
     @property
     def streams(self) -> bool:
@@ -127,33 +128,3 @@ def refuse_connection(tx: object) -> None:
     """
     if not isinstance(tx, Tx):
         raise TypeError("tx: give store.join(connection), not the connection itself") from None
-
-
-def given(statement: Statement, engine: Engine, rows: Sequence[Row]) -> dict[str, Any]:
-    """The parameters that a statement for many rows takes besides those they share."""
-    found: dict[str, Any] = {"now_us": now_us()} if statement.clocked else {}
-    if engine is Engine.SQLITE:
-        return {**found, "given": encode(rows)}
-    for number, (kind, column) in enumerate(zip(statement.columns, zip(*rows, strict=True), strict=True)):
-        found[f"given_{number}"] = array_text(column, kind)
-    return found
-
-
-def array_text(values: Sequence[Any], kind: str) -> str:
-    """A column as PostgreSQL reads arrays; the driver's own way takes ten times as long."""
-    if len(values) > 1 and values.count(values[0]) == len(values):
-        # Most columns of a batch say the same in every row.
-        return "{" + ",".join([array_text(values[:1], kind)[1:-1]] * len(values)) + "}"
-    if kind != "text":
-        return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
-    if None in values:
-        quoted = ["NULL" if value is None else f'"{_escaped(value)}"' for value in values]
-        return "{" + ",".join(quoted) + "}"
-    joined = "".join(values)
-    if '"' in joined or "\\" in joined:
-        values = [_escaped(value) for value in values]
-    return '{"' + '","'.join(values) + '"}' if values else "{}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')

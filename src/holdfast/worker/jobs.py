@@ -289,7 +289,8 @@ class Jobs:
 
     async def _insert_async(self, rows: Sequence[Prepared]) -> Sequence[str] | None:
         # What may have happened and is done again in a thread happens once: the ids are the same.
-        return self._inserted(rows) if await self.store.put_many_async("job.enqueue", rows, token=0) else None
+        inserted = await self.store.many_rows_async("job.enqueue", rows, token=0)
+        return None if inserted is None else self._inserted(rows)
 
     def _inserted(self, rows: Sequence[Prepared]) -> Sequence[str]:
         for queue in {row[2] for row in rows}:

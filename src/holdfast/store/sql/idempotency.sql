@@ -94,9 +94,16 @@ DELETE FROM holdfast_idempotency
 INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us, reason)
 VALUES ({now_us}, :subject, :verb, :operation, :code, :duration_us, :reason);
 
--- name: known_keys
-SELECT key, token, first_seen_us FROM holdfast_idempotency
- WHERE tenant = :tenant AND operation = :operation AND key {among: keys};
+-- name: write_keys
+-- SQLite alone: begins and finishes, all of them or none; what each does is said by the triggers of the view.
+/* sqlite:
+INSERT INTO holdfast_key_write (finished, tenant, operation, key, request_hash, token, at_us, lease_until_us,
+                       expires_us, status, headers, body, resources, subject, code, duration_us)
+SELECT given.finished, given.tenant, given.operation, given.key, given.request_hash, given.token, {now_us},
+       {now_us} + given.lease_us, {now_us} + :expires_us, given.status, given.headers, given.body, given.resources,
+       given.subject, given.code, given.duration_us
+  FROM {given: finished integer, tenant text, operation text, key text, request_hash text, token bigint, lease_us bigint, status integer, headers text, body blob, resources text, subject text, code text, duration_us bigint} */
+/* postgresql: SELECT 1 */;
 
 -- name: begin_keys
 -- PostgreSQL alone. A key that is there is left out before the insert, which would wait for whoever is changing it; the
@@ -104,32 +111,35 @@ SELECT key, token, first_seen_us FROM holdfast_idempotency
 /* postgresql:
 INSERT INTO holdfast_idempotency (tenant, operation, key, request_hash, state, token, lease_until_us,
                          first_seen_us, last_seen_us, expires_us)
-SELECT :tenant, :operation, given.key, given.request_hash, 'working', given.token, {now_us} + :lease_us,
+SELECT given.tenant, given.operation, given.key, given.request_hash, 'working', given.token, {now_us} + :lease_us,
        {now_us}, {now_us}, {now_us} + :expires_us
-  FROM {given: key text, request_hash text, token bigint}
+  FROM {given: tenant text, operation text, key text, request_hash text, token bigint}
  WHERE (SELECT 1 FROM holdfast_idempotency AS known
-         WHERE known.tenant = :tenant AND known.operation = :operation AND known.key = given.key LIMIT 1) IS NULL
+         WHERE known.tenant = given.tenant AND known.operation = given.operation AND known.key = given.key LIMIT 1)
+       IS NULL
 ON CONFLICT (tenant, operation, key) DO NOTHING
 RETURNING token, first_seen_us */
 /* sqlite: SELECT 1 */;
 
 -- name: finish_keys
--- PostgreSQL alone. The answers come as one JSON object, with their bodies in hex: joined to a table, they would be
--- looked for in all keys.
+-- PostgreSQL alone. Each row is found by its primary key first and then by its place: a join of the two tables might as
+-- well look for the given rows in all keys. A row that moves meanwhile is not found; it is then finished by itself.
 /* postgresql:
 WITH finished AS (
-  UPDATE holdfast_idempotency
-     SET state = 'done', lease_until_us = NULL, status = (:held::jsonb -> key ->> 1)::integer,
-         headers = :held::jsonb -> key ->> 2, body = decode(:held::jsonb -> key ->> 3, 'hex'),
-         resources = :held::jsonb -> key ->> 4, expires_us = {now_us} + :expires_us
-   WHERE tenant = :tenant AND operation = :operation AND key {among: keys} AND state = 'working'
-     AND token = (:held::jsonb -> key ->> 0)::bigint
-  RETURNING key
+  UPDATE holdfast_idempotency AS held
+     SET state = 'done', lease_until_us = NULL, status = found.status, headers = found.headers,
+         body = decode(found.body, 'hex'), resources = found.resources, expires_us = {now_us} + :expires_us
+    FROM (SELECT given.*,
+                 (SELECT known.ctid FROM holdfast_idempotency AS known
+                   WHERE known.tenant = given.tenant AND known.operation = given.operation AND known.key = given.key
+                   LIMIT 1) AS place
+            FROM {given: tenant text, operation text, key text, token bigint, status integer, headers text, body text, resources text, subject text, code text, duration_us bigint}
+         ) AS found
+   WHERE held.ctid = found.place AND held.state = 'working' AND held.token = found.token
+  RETURNING held.token, held.operation, found.subject, found.code, found.duration_us
 ), noted AS (
   INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us)
-  SELECT {now_us}, :held::jsonb -> key ->> 5, 'key.finished', :operation, :held::jsonb -> key ->> 6,
-         (:held::jsonb -> key ->> 7)::bigint
-    FROM finished
+  SELECT {now_us}, subject, 'key.finished', operation, code, duration_us FROM finished
 )
-SELECT count(*) FROM finished */
+SELECT token FROM finished */
 /* sqlite: SELECT 1 */;
