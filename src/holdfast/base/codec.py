@@ -65,6 +65,11 @@ def canonical_json(value: Json) -> str:
     return _utf8(_CANONICAL.encode(value))
 
 
+def canonical_list(*texts: str) -> str:
+    """The same for a list of texts; cheaper."""
+    return _utf8(f"[{','.join(map(_quoted, texts))}]")
+
+
 def digest(value: object) -> str:
     """SHA-256 of the canonical text, in hex."""
     return text_digest(canonical(value))
@@ -201,6 +206,7 @@ def _utf8(text: str) -> str:
     return text
 
 
+_quoted = json.encoder.encode_basestring
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=json_form)
 _CANONICAL = json.JSONEncoder(
     separators=(",", ":"), ensure_ascii=False, allow_nan=False, sort_keys=True, default=json_form

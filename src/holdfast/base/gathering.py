@@ -1,16 +1,19 @@
 """Concurrent coroutines share one flush, as threads do through the combiner: whoever comes while a flush is under way
-goes with a later one. There is no timer, and where a flush needs a thread, it hops there once for all of them.
+goes with a later one. There is no timer.
 
 A flush takes about half of all: while it is under way, those who were answered prepare their next item, so that the
-program and the database work at the same time.
+program and the database work at the same time. For the same reason a thread that flushes goes on with the next items
+by itself: asked by the event loop, it would wait until the loop, busy with the answers, lets go of the interpreter.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import copy_context
 from typing import Generic, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -18,21 +21,36 @@ R = TypeVar("R")
 SHARE_MIN = 25
 """So few are not worth dividing."""
 
+Waiting = list[tuple[T, "asyncio.Future[R]"]]
+
 
 class _Crowd(Generic[T, R]):
     """Who is waiting on one loop, and whether somebody is being flushed."""
 
-    __slots__ = ("busy", "waiting")
+    __slots__ = ("__weakref__", "_lock", "busy", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: list[tuple[T, asyncio.Future[R]]] = []
+        self.waiting: Waiting[T, R] = []
         self.busy = False
+        self._lock = threading.Lock()
 
-    def take(self, most: int, answered: int) -> list[tuple[T, asyncio.Future[R]]]:
-        """The longest waiting: half of them and of those who were answered a moment ago and may have more to come."""
-        half = -(-(len(self.waiting) + answered) // 2)
-        count = min(max(half, SHARE_MIN), most)
-        taken, self.waiting = self.waiting[:count], self.waiting[count:]
+    def join(self, item: T, future: asyncio.Future[R]) -> bool:
+        """Wait with the others; True when nobody flushes and the caller has to see to it."""
+        with self._lock:
+            self.waiting.append((item, future))
+            idle, self.busy = not self.busy, True
+        return idle
+
+    def take(self, most: int, answered: int) -> Waiting[T, R]:
+        """The longest waiting: half of them and of those who were answered a moment ago and may have more to come.
+
+        Nobody flushes any more when none is left.
+        """
+        with self._lock:
+            half = -(-(len(self.waiting) + answered) // 2)
+            count = min(max(half, SHARE_MIN), most)
+            taken, self.waiting = self.waiting[:count], self.waiting[count:]
+            self.busy = bool(taken)
         return taken
 
 
@@ -55,6 +73,7 @@ class Gathering(Generic[T, R]):
         self._flush_async = flush_async
         self._most = most
         self._crowds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Crowd[T, R]] = WeakKeyDictionary()
+        self._recent: tuple[Callable[[], asyncio.AbstractEventLoop | None], _Crowd[T, R]] = (lambda: None, _Crowd())
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: T) -> R:
@@ -64,41 +83,69 @@ class Gathering(Generic[T, R]):
             Exception: whatever the flush raised; everyone in the same flush gets it.
         """
         loop = asyncio.get_running_loop()
-        crowd = self._crowds.get(loop)
-        if crowd is None:
-            crowd = self._crowds[loop] = _Crowd()
+        # Nearly always there is one loop, and to look for it in a table of weak references costs more than to wait.
+        recent, crowd = self._recent
+        if recent() is not loop:
+            crowd = self._crowds.get(loop) or self._crowds.setdefault(loop, _Crowd())
+            self._recent = ref(loop), crowd
         future: asyncio.Future[R] = loop.create_future()
-        crowd.waiting.append((item, future))
-        if not crowd.busy:
-            crowd.busy = True
-            task = loop.create_task(self._work_off(crowd))
-            # The loop itself holds its tasks only weakly.
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        if crowd.join(item, future):
+            # Not at once: whoever is about to submit in this turn of the loop goes along.
+            loop.call_soon(self._start, loop, crowd)
         return await future
 
-    async def _work_off(self, crowd: _Crowd[T, R]) -> None:
-        try:
-            answered = 0
-            while batch := crowd.take(self._most, answered):
-                answered = len(batch)
-                await self._answer(batch)
-        finally:
-            crowd.busy = False
-
-    async def _answer(self, batch: list[tuple[T, asyncio.Future[R]]]) -> None:
-        try:
-            items = [item for item, _ in batch]
-            results = None if self._flush_async is None else await self._flush_async(items)
-            if results is None:
-                results = await asyncio.to_thread(self._flush, items)
-        except BaseException as error:
-            for _, future in batch:
-                if not future.done():
-                    future.set_exception(error)
-            if not isinstance(error, Exception):
-                raise  # the loop ends
+    def _start(self, loop: asyncio.AbstractEventLoop, crowd: _Crowd[T, R]) -> None:
+        if self._flush_async is None:
+            loop.run_in_executor(None, copy_context().run, self._work_off, loop, crowd)
             return
-        for (_, future), result in zip(batch, results, strict=True):
-            if not future.done():  # a caller that was cancelled waits no more
-                future.set_result(result)
+        task = loop.create_task(self._work_off_async(crowd))
+        # The loop itself holds its tasks only weakly.
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _work_off(self, loop: asyncio.AbstractEventLoop, crowd: _Crowd[T, R]) -> None:
+        """Flush in this thread until nobody waits."""
+        answered = 0
+        while batch := crowd.take(self._most, answered):
+            answered = len(batch)
+            told: Sequence[R] | BaseException
+            try:
+                told = self._flush([item for item, _ in batch])
+            except BaseException as error:  # noqa: BLE001 - everyone in the batch gets it
+                told = error
+            try:
+                loop.call_soon_threadsafe(_answer, batch, told)
+            except RuntimeError:
+                return  # the loop was closed: nobody waits any more
+
+    async def _work_off_async(self, crowd: _Crowd[T, R]) -> None:
+        """Flush on the loop until nobody waits."""
+        assert self._flush_async is not None
+        answered = 0
+        while batch := crowd.take(self._most, answered):
+            answered = len(batch)
+            items = [item for item, _ in batch]
+            told: Sequence[R] | BaseException | None
+            try:
+                told = await self._flush_async(items)
+                if told is None:
+                    told = await asyncio.to_thread(self._flush, items)
+            except BaseException as error:
+                _answer(batch, error)
+                if not isinstance(error, Exception):
+                    crowd.busy = False
+                    raise  # the loop ends
+            else:
+                _answer(batch, told)
+
+
+def _answer(batch: Waiting[T, R], told: Sequence[R] | BaseException) -> None:
+    """Tell each its result, or all of them the error. A caller that was cancelled waits no more."""
+    if isinstance(told, BaseException):
+        for _, future in batch:
+            if not future.done():
+                future.set_exception(told)
+        return
+    for (_, future), result in zip(batch, told, strict=True):
+        if not future.done():
+            future.set_result(result)

@@ -158,12 +158,14 @@ class Keys:
         return self._begun(None)
 
     async def begin_async(self, *, tenant: str = "", operation: str, key: str, request_hash: str) -> Begun:
-        """As `begin`, for coroutines: those that begin at the same time share a commit and a thread."""
+        """As `begin`, for coroutines: those that begin at the same time share a commit."""
         claim = self._claim(tenant=tenant, operation=operation, key=key, request_hash=request_hash)
         for tries in range(BEGIN_TRIES):
             if tries:
                 await world().pause(BEGIN_WAIT_S)
             begun = await self._together.begin_async(claim)
+            if isinstance(begun, Started):
+                return begun
             if isinstance(begun, InProgress) and OPEN_KEYS.knows(self.store, claim):
                 import asyncio
 
@@ -175,15 +177,8 @@ class Keys:
 
     def _claim(self, *, tenant: str, operation: str, key: str, request_hash: str) -> key_ledger.Claim:
         checked_scope(tenant=tenant, operation=operation, key=key)
-        return key_ledger.Claim(
-            tenant=tenant,
-            operation=operation,
-            key=key,
-            request_hash=request_hash,
-            token=key_ledger.new_token(),
-            lease_us=self._lease_us,
-            expires_us=self._expires_us,
-        )
+        token = key_ledger.new_token()
+        return key_ledger.Claim(tenant, operation, key, request_hash, token, self._lease_us, self._expires_us)
 
     def _begun(self, begun: Begun | None) -> Begun:
         match begun:
@@ -231,7 +226,7 @@ class Keys:
             OPEN_KEYS.follow(self.store, started, lease_s=self._lease_s, work_over=False)
 
     async def finish_async(self, started: Started, answer: Answer, *, code: str | None = None) -> None:
-        """As `finish` without a transaction of the caller's, for coroutines, which share commits and a thread."""
+        """As `finish` without a transaction of the caller's, for coroutines, which share commits."""
         kept = key_ledger.stored(answer, self._headers_kept)
         if not await self._together.finish_async(started, kept, code):
             raise _lost(started)

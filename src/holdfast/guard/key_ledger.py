@@ -7,12 +7,12 @@ its own work. Zero rows back means *lost it*, never *ok*.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.base import Json, canonical, decode, encode, limits, monotonic_s, world
+from holdfast.base import Json, decode, encode, limits, monotonic_s, world
+from holdfast.base.codec import canonical_list
 from holdfast.catalog.core import TRANSACTION_ROLLED_BACK
 from holdfast.catalog.fault import NEVER_REPLAYED
 from holdfast.lifecycle.idempotency import (
@@ -30,7 +30,7 @@ from holdfast.lifecycle.idempotency import (
 if TYPE_CHECKING:
     from holdfast.store import Row, Store, Tx
 
-_TOKEN_BITS = 62
+_TOKEN_MASK = (1 << 62) - 1
 SQLITE = "sqlite"
 """The engine that writes one row in one statement: there the journal has a statement of its own."""
 HEADER_TEXTS_MAX = 256
@@ -39,8 +39,7 @@ LOCK_WAIT_S = 0.01
 """So often, and so long between, a row is tried again that a twin may have locked for a moment."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(NamedTuple):
     """What a caller comes with."""
 
     tenant: str
@@ -62,8 +61,7 @@ class Claim:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class Stored(NamedTuple):
     """An answer as the table takes it."""
 
     status: int
@@ -93,7 +91,7 @@ class Outcome(StrEnum):
 
 def new_token() -> int:
     """A token that no other claim has; never the one of a released key."""
-    return NOBODY + 1 + int.from_bytes(world().token_bytes(8)) % (1 << _TOKEN_BITS)
+    return NOBODY + 1 + (int.from_bytes(world().token_bytes(8)) & _TOKEN_MASK)
 
 
 def stored(answer: Answer, headers_kept: Iterable[str]) -> Stored:
@@ -278,7 +276,7 @@ def _note(tx: Tx, held: Claim | Started, verb: str, *, code: str | None = None, 
 
 def subject(held: Claim | Started) -> str:
     """How the journal names a key."""
-    return canonical([held.tenant, held.operation, held.key])
+    return canonical_list(held.tenant, held.operation, held.key)
 
 
 def _duration_us(held: Claim | Started) -> int | None:

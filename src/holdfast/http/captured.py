@@ -188,8 +188,8 @@ class Captured:
     def _answer(self, resources: Mapping[str, str]) -> Answer:
         assert self._start is not None
         headers = _as_text(self._start.get("headers", ()))
-        return Answer(int(self._start["status"]), headers, b"".join(self._body), dict(resources))
+        return Answer(int(self._start["status"]), headers, b"".join(self._body), resources)
 
 
 def _as_text(headers: Iterable[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
-    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
+    return tuple([(str(name, "latin-1"), str(value, "latin-1")) for name, value in headers])

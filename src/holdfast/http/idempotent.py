@@ -46,15 +46,15 @@ Derive = Callable[[Scope, Json | bytes], str | None]
 """The key of a request that brings none, from its scope and its body (JSON where it is JSON); None is no key."""
 
 _BY_SERVER = frozenset({"http.response.pathsend", "http.response.zerocopysend"})
-_created: ContextVar[dict[str, str] | None] = ContextVar("holdfast_created", default=None)
-_started: ContextVar[Started | None] = ContextVar("holdfast_started", default=None)
+_keyed: ContextVar[tuple[Started, dict[str, str]] | None] = ContextVar("holdfast_keyed", default=None)
+"""The key that this request holds, and the ids of what it has created so far."""
 
 
 def created(**resources: str) -> None:
     """Tell the ids of what this request created, such as `instanceId="inst_7"`; they are stored with its answer."""
-    known = _created.get()
-    if known is not None:
-        known.update(resources)
+    keyed = _keyed.get()
+    if keyed is not None:
+        keyed[1].update(resources)
 
 
 def started_key() -> Started | None:
@@ -63,7 +63,8 @@ def started_key() -> Started | None:
     `keys.finish(started_key(), answer, tx=store.join(connection))`, in any framework, under ASGI and WSGI. None where
     the request came without a key, or the edge does not hold it to one effect.
     """
-    return _started.get()
+    keyed = _keyed.get()
+    return None if keyed is None else keyed[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +199,7 @@ async def _work(keys: Keys, started: Started, exchange: Exchange, receive: Recei
     captured = Captured(keys, started, exchange)
     exchange.onward = captured.send
     resources: dict[str, str] = {}
-    tokens = _created.set(resources), _started.set(started)
+    token = _keyed.set((started, resources))
     late: Exception | None = None
     try:
         with keys.held(started), under_key(started.key):
@@ -214,8 +215,7 @@ async def _work(keys: Keys, started: Started, exchange: Exchange, receive: Recei
         captured.abandon(error)
         raise
     finally:
-        _created.reset(tokens[0])
-        _started.reset(tokens[1])
+        _keyed.reset(token)
         exchange.onward = captured.onward
         keys.leave(started)
     if late is not None:
