@@ -20,6 +20,7 @@ from holdfast.delivery.receive import OPERATION
 from holdfast.delivery.received_keys import ReceivedKeys
 from holdfast.guard import Answer
 from holdfast.guard.idempotency import Keys
+from holdfast.guard.key_batches import Finish
 from holdfast.guard.key_ledger import stored
 from holdfast.lifecycle.idempotency import Started
 from holdfast.store import Store
@@ -269,7 +270,7 @@ def test_a_flush_that_is_repeated_after_a_lost_reply_changes_nothing(
     monkeypatch.setattr(store, "atomic", twice)
     started = begin(keys, "k")
     monkeypatch.setattr(store, "atomic", atomic)
-    finishing = [(started, stored(Answer(200), ()), None)]
+    finishing = [Finish.of(started, stored(Answer(200), ()), None)]
     assert keys._together.write_all(finishing) == [True]
     assert keys._together.write_all(finishing) == [True]
     keys.finish(started, Answer(200))

@@ -13,6 +13,7 @@ from holdfast.catalog.context import enriched
 from holdfast.catalog.core import DATABASE_CONNECTION_ERROR
 from holdfast.guard import keys_together
 from holdfast.guard.idempotency import Answer, Begun, InProgress, Keys, Mismatch, Replay, Started
+from holdfast.guard.key_batches import Finish
 from holdfast.guard.key_ledger import stored
 from holdfast.store import Store
 
@@ -91,7 +92,7 @@ def test_whoever_comes_too_late_in_a_batch_concerns_nobody_else(store: Store, bo
     assert keys.release(held[1])
     taken_over = started(keys, "b")
     kept = stored(Answer(200, (), body), frozenset())
-    finishes = [(one, kept, None) for one in held]
+    finishes = [Finish.of(one, kept, None) for one in held]
     assert keys._together.write_all(finishes) == [True, False, True, True]
     assert journal(store, "a") == ["key.finished"]
     assert [verb for verb in journal(store, "b") if verb == "key.lost"] == ["key.lost"]

@@ -219,7 +219,8 @@ class Receiver:
             return _as_answer(await handle(incoming))
 
         try:
-            return _told(await keys.once_async(key, work, wait_s=self._wait_s, threads=self._threads), heard)
+            answered = await keys.once_async(key, work, wait_s=self._wait_s, threads=self._threads)
+            return _told(answered, heard)
         except Failure as failure:
             if (told := _for_sender(failure)) is failure:
                 raise
@@ -274,6 +275,8 @@ def _is_quick(limit: Limiter | None) -> bool:
 def _told(answered: Answered, heard: Heard | None) -> Answer:
     if heard is not None:
         heard.fault = None if answered.failure is None else answered.failure.fault
+    if not answered.replayed:
+        return answered.answer
     return Answer(answered.answer.status, answered.headers, answered.answer.body)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.delivery.threads import Threads, on_this_loop
 from holdfast.guard.idempotency import Answer, Answered, Keys, Started
-from holdfast.guard.request import checked_scope, request_hash
+from holdfast.guard.request import request_hash
 from holdfast.store import Store
 
 SAME_REQUEST = b""
@@ -31,7 +31,6 @@ class ReceivedKeys(Keys):
         self, key: str, work: Callable[[], Coroutine[Any, Any, Answer]], *, wait_s: float, threads: Threads
     ) -> Answered:
         """Do the work, unless the same event was answered before; as `Keys.once`, for coroutines."""
-        checked_scope(**self._scope, key=key)
         started = await self._together.begin_async(self._claim(**self._scope, key=key, request_hash=_SAME_HASH))
         if not isinstance(started, Started):
             blocking = on_this_loop(work)

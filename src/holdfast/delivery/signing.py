@@ -101,7 +101,11 @@ class Indexed:
         self._pairs = list(_pairs(headers))
         self.values: dict[str, list[str | bytes]] = {}
         for name, value in self._pairs:
-            self.values.setdefault(_text(name).lower(), []).append(value)
+            known = _text(name).lower()
+            if known in self.values:
+                self.values[known].append(value)
+            else:
+                self.values[known] = [value]
 
     def __iter__(self) -> Iterator[tuple[str | bytes, str | bytes]]:
         return iter(self._pairs)

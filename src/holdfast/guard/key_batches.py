@@ -6,10 +6,12 @@ key, which leave the same rows. Every key stands for itself: a batch may be done
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.base import monotonic_s, now_us
+from holdfast.base.codec import canonical_list
 from holdfast.catalog import Failure
 from holdfast.catalog.core import CONSTRAINT_VIOLATED, DUPLICATE_RECORD
 from holdfast.guard import key_ledger
@@ -19,18 +21,38 @@ from holdfast.lifecycle.idempotency import Started
 if TYPE_CHECKING:
     from holdfast.store import Row, Store, Tx
 
-Scope = tuple[str, str, str]
-"""Tenant, operation and key."""
-Finish = tuple[Started, Stored, str | None]
-"""The holder, its answer, and the code of the failure that the answer is."""
-Write = Claim | Finish
 
-NO_ANSWER = (None,) * 7
-REFUSED = {CONSTRAINT_VIOLATED.code, DUPLICATE_RECORD.code}
-"""What SQLite says when a key is there already, or is not held."""
+class Finish(NamedTuple):
+    """The answer of a holder, as the table takes it."""
+
+    tenant: str
+    operation: str
+    key: str
+    token: int
+    status: int
+    headers: str
+    body: bytes
+    resources: str | None
+    code: str | None
+    """Of the failure that the answer is."""
+    started: Started
+
+    @classmethod
+    def of(cls, started: Started, kept: Stored, code: str | None) -> Finish:
+        return cls(started.tenant, started.operation, started.key, started.token, *kept, code, started)
+
+
+Write = Claim | Finish
+scope_of = itemgetter(0, 1, 2)
+"""Tenant, operation and key of a write."""
 
 Done = dict[int, Started | bool]
 """What became of the writes that were usual, by their tokens: the key that was taken, or True for a stored answer."""
+
+BEGIN, FINISH, WRITE = "idempotency.begin_keys", "idempotency.finish_keys", "idempotency.write_keys"
+NO_ANSWER = (None,) * 7
+REFUSED = {CONSTRAINT_VIOLATED.code, DUPLICATE_RECORD.code}
+"""What SQLite says when a key is there already, or is not held."""
 
 
 def write(store: Store, writes: Sequence[Write], *, expires_us: int) -> Done:
@@ -50,9 +72,9 @@ def write(store: Store, writes: Sequence[Write], *, expires_us: int) -> Done:
     def phase(tx: Tx) -> Done:
         done: Done = {}
         if finishes:
-            done.update(dict.fromkeys(_finished(tx.many_rows(*_finishing(finishes), expires_us=expires_us)), True))
+            done |= dict.fromkeys(_firsts(tx.many_rows(FINISH, _finish_rows(finishes), expires_us=expires_us)), True)
         if claims:
-            done.update(_begun(claims, tx.many_rows(*_beginning(claims), **_times(claims))))
+            done |= _begun(claims, tx.many_rows(BEGIN, _begin_rows(claims), **_times(claims)))
         return done
 
     return store.atomic(phase, repeatable=True)
@@ -60,83 +82,60 @@ def write(store: Store, writes: Sequence[Write], *, expires_us: int) -> Done:
 
 async def begin_async(store: Store, claims: Sequence[Claim]) -> Done | None:
     """Begin on an event loop, in a transaction of its own; None when it is not known what became of it."""
-    rows = await store.many_rows_async(*_beginning(claims), **_times(claims))
+    rows = await store.many_rows_async(BEGIN, _begin_rows(claims), **_times(claims))
     return None if rows is None else _begun(claims, rows)
 
 
 async def finish_async(store: Store, finishes: Sequence[Finish], *, expires_us: int) -> Done | None:
     """Finish on an event loop, as above."""
-    rows = await store.many_rows_async(*_finishing(finishes), expires_us=expires_us)
-    return None if rows is None else dict.fromkeys(_finished(rows), True)
-
-
-def scope_of(write: Write) -> Scope:
-    """What makes a key one key."""
-    held = write if isinstance(write, Claim) else write[0]
-    return held.tenant, held.operation, held.key
-
-
-def token_of(write: Write) -> int:
-    """What tells a claim from every other one of its key."""
-    return write.token if isinstance(write, Claim) else write[0].token
+    rows = await store.many_rows_async(FINISH, _finish_rows(finishes), expires_us=expires_us)
+    return None if rows is None else dict.fromkeys(_firsts(rows), True)
 
 
 def _write_at_once(store: Store, claims: Sequence[Claim], finishes: Sequence[Finish], *, expires_us: int) -> Done:
     """All of it in one statement of SQLite, or none of it where something is not usual."""
     now_s, moment_us = monotonic_s(), now_us()
     rows: list[Row] = [
-        (
-            *(1, started.tenant, started.operation, started.key, None, started.token, None),
-            *(kept.status, kept.headers, kept.body, kept.resources),
-            *(key_ledger.subject(started), code, _duration_us(started, now_s)),
-        )
-        for started, kept, code in finishes
+        (1, *one[:3], None, one.token, None, *one[4:8], canonical_list(*one[:3]), one.code, _taken_us(one, now_s))
+        for one in finishes
     ]
-    nothing = (None,) * 7
-    rows += [
-        (0, one.tenant, one.operation, one.key, one.request_hash, one.token, one.lease_us, *nothing) for one in claims
-    ]
+    rows += [(0, *one[:6], *NO_ANSWER) for one in claims]
     try:
-        store.put_many("idempotency.write_keys", rows, repeatable=True, expires_us=expires_us, now_us=moment_us)
+        store.put_many(WRITE, rows, repeatable=True, expires_us=expires_us, now_us=moment_us)
     except Failure as refused:
         if refused.code not in REFUSED:
             raise
         return {}
     done: Done = {claim.token: claim.started(moment_us) for claim in claims}
-    return done | {started.token: True for started, _, _ in finishes}
+    done.update([(one.token, True) for one in finishes])
+    return done
 
 
-def _beginning(claims: Iterable[Claim]) -> tuple[str, list[Row]]:
-    """The statement that takes new keys, and its rows."""
-    rows = [(claim.tenant, claim.operation, claim.key, claim.request_hash, claim.token) for claim in claims]
-    return "idempotency.begin_keys", rows
+def _begin_rows(claims: Sequence[Claim]) -> list[Row]:
+    return [claim[:5] for claim in claims]
 
 
-def _begun(claims: Iterable[Claim], rows: Iterable[Row]) -> Done:
+def _begun(claims: Sequence[Claim], rows: Sequence[Row]) -> Done:
     by_token = {claim.token: claim for claim in claims}
     return {token: by_token[token].started(first_us) for token, first_us in rows}
 
 
-def _finishing(finishes: Iterable[Finish]) -> tuple[str, list[Row]]:
-    """The statement that stores answers and notes them in the journal, and its rows."""
+def _finish_rows(finishes: Sequence[Finish]) -> list[Row]:
+    """The answers as PostgreSQL takes them, with what the journal tells of them."""
     now_s = monotonic_s()
-    rows: list[Row] = [
-        (
-            *(started.tenant, started.operation, started.key, started.token),
-            *(kept.status, kept.headers, kept.body.hex(), kept.resources),
-            *(key_ledger.subject(started), code, _duration_us(started, now_s)),
-        )
-        for started, kept, code in finishes
+    return [
+        (*one[:6], one.body.hex(), one.resources, canonical_list(*one[:3]), one.code, _taken_us(one, now_s))
+        for one in finishes
     ]
-    return "idempotency.finish_keys", rows
 
 
-def _finished(rows: Iterable[Row]) -> list[int]:
+def _firsts(rows: Sequence[Row]) -> list[int]:
     return [row[0] for row in rows]
 
 
-def _duration_us(started: Started, now_s: float) -> int:
-    return round((now_s - started.began_s) * 1_000_000)
+def _taken_us(finish: Finish, now_s: float) -> int:
+    """How long the holder has worked."""
+    return round((now_s - finish.started.began_s) * 1_000_000)
 
 
 def _times(claims: Sequence[Claim]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from holdfast.base.combiner import Combiner
 from holdfast.catalog import Failure
 from holdfast.catalog.context import current_context
 from holdfast.guard import key_batches, key_ledger
-from holdfast.guard.key_batches import Done, Finish, Scope, Write, scope_of, token_of
+from holdfast.guard.key_batches import Done, Finish, Write, scope_of
 from holdfast.guard.key_ledger import Claim, Stored
 from holdfast.lifecycle.idempotency import Begun, Started
 
@@ -63,16 +63,16 @@ class KeysTogether:
         Raises:
             Failure: the database's own.
         """
-        return cast("bool", _raised(self._writes.submit((started, kept, code))))
+        return cast("bool", _raised(self._writes.submit(Finish.of(started, kept, code))))
 
     async def finish_async(self, started: Started, kept: Stored, code: str | None) -> bool:
         """The same, for coroutines."""
-        return cast("bool", _raised(await self._gatherings()[1].submit((started, kept, code))))
+        return cast("bool", _raised(await self._gatherings()[1].submit(Finish.of(started, kept, code))))
 
     def write_all(self, writes: Sequence[Write]) -> list[Told]:
         """Write these: the usual ones together, each of the others by itself, so that it concerns nobody else."""
         first = _each_key_once(writes)
-        usual = [one for one in first if _is_small(one)]
+        usual = [one for one in first if isinstance(one, Claim) or _is_small(one)]
         found: dict[int, Told] = {}
         try:
             if usual:
@@ -91,10 +91,10 @@ class KeysTogether:
         def phase(tx: Tx) -> Told:
             if isinstance(write, Claim):
                 return key_ledger.begin(tx, write)
-            started, kept, code = write
-            if key_ledger.finish(tx, started, kept, expires_us=self._expires_us, code=code):
+            kept = Stored(write.status, write.headers, write.body, write.resources)
+            if key_ledger.finish(tx, write.started, kept, expires_us=self._expires_us, code=write.code):
                 return True
-            key_ledger.note_lost(tx, started)
+            key_ledger.note_lost(tx, write.started)
             return False
 
         try:
@@ -117,20 +117,23 @@ class KeysTogether:
                 )
         return self._async
 
-    async def _begin_async(self, writes: Sequence[Write]) -> list[Told] | None:
+    async def _begin_async(self, writes: Sequence[Write]) -> Sequence[Told] | None:
         """Take keys without a thread; None where that cannot be, or nobody knows what became of it."""
         claims = cast("list[Claim]", _each_key_once(writes))
         done = await key_batches.begin_async(self._store, claims)
-        return None if done is None else await self._with_the_rest(writes, _told(claims, done))
+        return None if done is None else await self._with_the_rest(writes, claims, done)
 
-    async def _finish_async(self, writes: Sequence[Write]) -> list[Told] | None:
+    async def _finish_async(self, writes: Sequence[Write]) -> Sequence[Told] | None:
         """Store answers without a thread; None as above."""
         finishes = [one for one in cast("list[Finish]", _each_key_once(writes)) if _is_small(one)]
         done = await key_batches.finish_async(self._store, finishes, expires_us=self._expires_us) if finishes else None
-        return None if done is None else await self._with_the_rest(writes, _told(finishes, done))
+        return None if done is None else await self._with_the_rest(writes, finishes, done)
 
-    async def _with_the_rest(self, writes: Sequence[Write], found: dict[int, Told]) -> list[Told]:
+    async def _with_the_rest(self, writes: Sequence[Write], tried: Sequence[Write], done: Done) -> Sequence[Told]:
         """What each is told; those that nothing is known of yet are written in a thread."""
+        if len(done) == len(writes):
+            return [done[one.token] for one in writes]
+        found = _told(tried, done)
         rest = [one for one in writes if id(one) not in found]
         if rest:
             import asyncio
@@ -161,7 +164,7 @@ def _raised(told: T | Failure) -> T:
 
 def _told(writes: Sequence[Write], done: Done) -> dict[int, Told]:
     """What is known of the writes, by their identity: two with the same key are two."""
-    return {id(one): done[token_of(one)] for one in writes if token_of(one) in done}
+    return {id(one): done[one.token] for one in writes if one.token in done}
 
 
 def _begin_each(tx: Tx, claims: Sequence[Claim]) -> dict[int, Told]:
@@ -170,11 +173,9 @@ def _begin_each(tx: Tx, claims: Sequence[Claim]) -> dict[int, Told]:
 
 def _each_key_once(writes: Sequence[Write]) -> list[Write]:
     """The first of each key, in one order everywhere, so that two processes never wait for each other crosswise."""
-    first: dict[Scope, Write] = {}
-    for write in writes:
-        first.setdefault(scope_of(write), write)
-    return [first[scope] for scope in sorted(first)]
+    first = {scope_of(write): write for write in reversed(writes)}
+    return sorted(first.values(), key=scope_of)
 
 
-def _is_small(write: Write) -> bool:
-    return isinstance(write, Claim) or len(write[1].body) <= GROUPED_BYTES_MAX
+def _is_small(finish: Finish) -> bool:
+    return len(finish.body) <= GROUPED_BYTES_MAX
