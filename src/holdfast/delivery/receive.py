@@ -38,6 +38,7 @@ THREADS_MAX = 64
 """So many requests are worked on at once where an event loop hands them over."""
 OPERATION = "webhook.receive"
 EVENT_ID_FIELD = "event_id"
+EMPTY = Answer()
 
 
 Handle = Callable[[Incoming], Any]
@@ -283,7 +284,7 @@ def _told(answered: Answered, heard: Heard | None) -> Answer:
 def _as_answer(result: Any) -> Answer:
     if isinstance(result, Answer):
         return result
-    return Answer() if result is None else Answer.of_json(result)
+    return EMPTY if result is None else Answer.of_json(result)
 
 
 def _for_sender(failure: Failure) -> Failure:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.delivery.threads import Threads, on_this_loop
+from holdfast.guard import key_ledger
 from holdfast.guard.idempotency import Answer, Answered, Keys, Started
 from holdfast.guard.request import request_hash
 from holdfast.store import Store
@@ -44,26 +45,21 @@ class ReceivedKeys(Keys):
             # Not awaited: whoever interrupts does not wait.
             threads.submit(self._settled, started, partial(_raised, interrupt))
             raise
-        if not started.finished and (started.within is not None or not await self._finished(started, answer)):
+        if started.finished:
+            return Answered(answer, replayed=False)
+        try:
+            kept = None if started.within is not None else key_ledger.stored(answer, self._headers_kept)
+        except (TypeError, ValueError):
+            kept = None
+        if kept is None:  # it is in a transaction of the handler's, or cannot be kept: the usual way knows what to do
             return await threads.run(self._settled, started, lambda _: answer)
+        await self._store(started, kept)
         return Answered(answer, replayed=False)
 
     def once_received(self, key: str, work: Callable[[Started], Answer], *, wait_s: float) -> Answered:
         """Do the work, unless the same event was answered before; as `Keys.once`."""
         scope = self._scope
         return self.once(scope["operation"], key, SAME_REQUEST, work, tenant=scope["tenant"], wait_s=wait_s)
-
-    async def _finished(self, started: Started, answer: Answer) -> bool:
-        """Store the answer; False leaves one that cannot be kept to the usual way, which knows what to do about it.
-
-        Raises:
-            Failure: IDEMPOTENCY_LOST; or the database's own.
-        """
-        try:
-            await self.finish_async(started, answer)
-        except (TypeError, ValueError):
-            return False
-        return True
 
 
 def _raised(error: BaseException, _: Started) -> Answer:

@@ -227,7 +227,9 @@ class Keys:
 
     async def finish_async(self, started: Started, answer: Answer, *, code: str | None = None) -> None:
         """As `finish` without a transaction of the caller's, for coroutines, which share commits."""
-        kept = key_ledger.stored(answer, self._headers_kept)
+        await self._store(started, key_ledger.stored(answer, self._headers_kept), code)
+
+    async def _store(self, started: Started, kept: key_ledger.Stored, code: str | None = None) -> None:
         if not await self._together.finish_async(started, kept, code):
             raise _lost(started)
         started.finished = True
