@@ -15,7 +15,7 @@ from holdfast.base import CodecError, Json, decode, limits, monotonic_s
 from holdfast.base.arguments import numeric
 from holdfast.catalog.failure import Failure
 from holdfast.http.asgi import Message, Receive, Scope, header
-from holdfast.http.aside import aside, loop_runs
+from holdfast.http.aside import aside
 from holdfast.http.exchange import Exchange
 from holdfast.http.hang_up import ClientGone
 from holdfast.policy.deadline import left_s
@@ -103,7 +103,7 @@ class GuardedBody:
         deadline_s = left_s()
         begun_s = monotonic_s()
         try:
-            message = await _within(self._receive, min(allowed_s, deadline_s))
+            message = await self._received_within(min(allowed_s, deadline_s))
         except TimeoutError:
             message = None
         waited_s = monotonic_s() - begun_s
@@ -113,6 +113,15 @@ class GuardedBody:
         if deadline_s < allowed_s:
             raise self._refused("DEADLINE_EXCEEDED")
         raise self._refused("REQUEST_TIMEOUT", wait_s=self._rule.wait_s, bytes_per_s_min=self._rule.bytes_per_s_min)
+
+    async def _received_within(self, limit_s: float) -> Message:
+        # Without a loop nothing can be interrupted: the adapter reads small pieces, and time is looked at after each.
+        if limit_s == inf or not self._exchange.on_loop:
+            return await self._receive()
+        import asyncio
+
+        async with asyncio.timeout(max(0.0, limit_s)):
+            return await self._receive()
 
     def _refused(self, code: str, **details: Any) -> Failure:
         failure = self._exchange.refusal = self._exchange.voice.fault(code).occur(**details)
@@ -249,13 +258,3 @@ def _close_after(exchange: Exchange) -> None:
     """Let the connection end with the answer: the rest of the body is still on its way and nobody reads it."""
     if str(exchange.scope.get("http_version", "1.1")).startswith("1"):
         exchange.headers.append((b"connection", b"close"))
-
-
-async def _within(receive: Receive, limit_s: float) -> Message:
-    # Without a loop nothing can be interrupted: the adapter reads in small pieces, and time is looked at after each.
-    if limit_s == inf or not loop_runs():
-        return await receive()
-    import asyncio
-
-    async with asyncio.timeout(max(0.0, limit_s)):
-        return await receive()

@@ -19,7 +19,7 @@ from holdfast.catalog.status import HTTP_STATUSES
 from holdfast.guard.idempotency import Answer, Keys, Started
 from holdfast.guard.keyed_work import NOT_COMMITTED
 from holdfast.http.asgi import Message, Send
-from holdfast.http.aside import aside, loop_runs
+from holdfast.http.aside import aside
 from holdfast.lifecycle.idempotency import is_replayed
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Captured:
             raise failure from unfit
 
     async def _finish(self, answer: Answer, code: str | None) -> None:
-        if loop_runs():
+        if self._exchange.on_loop:
             await self._keys.finish_async(self._started, answer, code=code)
         else:
             self._keys.finish(self._started, answer, code=code)
@@ -115,7 +115,7 @@ class Captured:
         self._exchange.begun = self._passing  # nothing else has reached the client
         if self._started.finished or self._passing or isinstance(error, Failure):
             return
-        if loop_runs():
+        if self._exchange.on_loop:
             import asyncio
 
             # Not awaited: whoever interrupts does not wait.

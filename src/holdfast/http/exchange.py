@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Sequence
 from holdfast.catalog.failure import Failure
 from holdfast.http.arrival import REQUEST_ID_HEADER
 from holdfast.http.asgi import Message, Scope, Send
+from holdfast.http.aside import loop_runs
 from holdfast.http.render import Headers, Voice, Written, without_body
 
 FAILED_FROM = 400
@@ -32,7 +33,8 @@ class Exchange:
     """What has been said so far, and the one door through which the rest is said."""
 
     __slots__ = (
-        "_size", "begun", "failure", "headers", "held", "hung_up", "onward", "parts", "refusal", "scope", "voice",
+        "_on_loop", "_size", "begun", "failure", "headers", "held", "hung_up", "onward", "parts", "refusal", "scope",
+        "voice",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, onward: Send, voice: Voice, headers: Headers) -> None:
@@ -50,6 +52,14 @@ class Exchange:
         self.held: Message | None = None
         self.hung_up = False
         """Whether the client went away in the middle of its request: whatever is answered then reaches nobody."""
+        self._on_loop: bool | None = None
+
+    @property
+    def on_loop(self) -> bool:
+        """Whether an event loop runs this request; asked once, because the answer takes a system call."""
+        if self._on_loop is None:
+            self._on_loop = loop_runs()
+        return self._on_loop
 
     def send(self, message: Message) -> Awaitable[None]:
         """What the application is given to answer with."""

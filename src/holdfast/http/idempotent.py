@@ -179,7 +179,7 @@ async def _begun(rule: Idempotency, key: str, body: Json | bytes, exchange: Exch
     hashes = partial(received_hash, method=scope["method"], path=path, body=body)
     hashed = hashes() if _is_small(scope) else await aside(hashes)
     asked = {"tenant": caller, "operation": operation, "key": key, "request_hash": hashed}
-    begun = await _begin(rule.keys, asked)
+    begun = await _begin(rule.keys, asked, on_loop=exchange.on_loop)
     if not isinstance(begun, InProgress) or not rule.wait_s:
         return begun
     give_up_s = monotonic_s() + min(rule.wait_s, left_s())
@@ -187,12 +187,12 @@ async def _begun(rule: Idempotency, key: str, body: Json | bytes, exchange: Exch
     while isinstance(begun, InProgress) and monotonic_s() + poll_s <= give_up_s:
         await _pause(poll_s)
         poll_s = min(poll_s * 1.5, POLL_S_MAX)
-        begun = await _begin(rule.keys, asked)
+        begun = await _begin(rule.keys, asked, on_loop=exchange.on_loop)
     return begun
 
 
-async def _begin(keys: Keys, asked: dict[str, str]) -> Begun:
-    return await keys.begin_async(**asked) if loop_runs() else keys.begin(**asked)
+async def _begin(keys: Keys, asked: dict[str, str], *, on_loop: bool) -> Begun:
+    return await keys.begin_async(**asked) if on_loop else keys.begin(**asked)
 
 
 async def _work(keys: Keys, started: Started, exchange: Exchange, receive: Receive, app: Application) -> None:
