@@ -51,7 +51,7 @@ def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
         monkeypatch.setattr(Store, way, counted)
 
-    for way in ("atomic", "put_many", "many_rows_async"):
+    for way in ("atomic", "put_many", "many_rows", "many_rows_async"):
         count(way)
     return made
 
@@ -155,8 +155,12 @@ async def test_a_failure_of_a_batch_is_told_to_each_as_one_of_its_own_request(
     def away(*_: object, **__: object) -> None:
         raise DATABASE_CONNECTION_ERROR()
 
-    for way in ("atomic", "put_many"):
+    async def not_here(*_: object, **__: object) -> None:
+        return None
+
+    for way in ("atomic", "put_many", "many_rows"):
         monkeypatch.setattr(Store, way, away)
+    monkeypatch.setattr(Store, "many_rows_async", not_here)
 
     async def call(number: int) -> Failure:
         with enriched(request_id=f"req_{number}"), pytest.raises(Failure) as told:

@@ -71,8 +71,7 @@ LOOK_UPS = {
     },
     "sequence.stalled": {"holdfast_job_blocked", "holdfast_job_head", "holdfast_job_sequence_pkey"},
     "sequence.waiting": {"holdfast_job_blocked"},
-    "idempotency.begin_keys": {"holdfast_idempotency_pkey"},
-    "idempotency.finish_keys": {"holdfast_idempotency_pkey"},
+    "idempotency.write_keys": {"holdfast_idempotency_pkey"},
 }
 """Each statement, and the indexes by which it may find what it needs."""
 ROWID = "rowid"
@@ -84,7 +83,7 @@ LOOK_UPS_SQLITE = {
     "job.just_finished": {"holdfast_job_pkey", "holdfast_journal_subject"},
 }
 """Those that PostgreSQL does not need."""
-OF_POSTGRESQL = {"idempotency.begin_keys", "idempotency.finish_keys"}
+OF_POSTGRESQL = {"idempotency.write_keys"}
 
 OURS = re.compile(
     r"(SCAN|SEARCH) (job|journal|worker|settled|claimed|queue|behind|head|known|webhook_\w+|breaker"
@@ -313,12 +312,14 @@ def deliver(tx: Tx) -> None:
     assert len(tx.rows("delivery.published", tenant="", ids=events)) == len(events)
     assert len(tx.rows("delivery.undelivered", ids=[f"done-{number}" for number in range(1, 51)])) == 50
     if tx.engine is Engine.POSTGRESQL:
-        given = [("", "webhook.receive", event) for event in [*events, "evt-new"]]
-        claims = [(*scope, "h", -number) for number, scope in enumerate(given)]
-        begun = tx.many_rows("idempotency.begin_keys", claims, lease_us=1, expires_us=1)
+        scopes = [("", "webhook.receive", event) for event in [*events, "evt-new"]]
+        nothing = (None,) * 7
+        claims = [(False, *scope, "h", -number, 1, *nothing) for number, scope in enumerate(scopes)]
+        begun = tx.many_rows("idempotency.write_keys", claims, expires_us=1)
         assert [token for token, _ in begun] == [-len(events)]
-        held = [(*scope, number, 200, "[]", "", None, "", None, 1) for number, scope in enumerate(given[:-1], 1)]
-        assert len(tx.many_rows("idempotency.finish_keys", held, expires_us=1)) == len(events)
+        answer = (200, "[]", "", None, "", None, 1)
+        held = [(True, *scope, None, number, None, *answer) for number, scope in enumerate(scopes[:-1], 1)]
+        assert len(tx.many_rows("idempotency.write_keys", held, expires_us=1)) == len(events)
     assert tx.run("delivery.prune_deliveries", tenant="", ids=events) == len(events)
     tx.run("delivery.prune_events", tenant="", ids=events)
 

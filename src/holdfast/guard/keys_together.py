@@ -1,9 +1,8 @@
 """Keys of concurrent requests share commits: whoever begins or finishes one while others are being written goes with
 the next transaction. Each caller still waits until its own key is on disk, and each has a verdict of its own.
 
-On SQLite, which has one writer, a batch holds begins and finishes alike, and is written in a thread. PostgreSQL commits
-several transactions at once: there the two have batches of their own, each of them one statement that an event loop
-sends by itself. Two callers with the same key never share a batch: the second would see what is not committed yet.
+A batch holds begins and finishes alike, in one statement: SQLite is written to in a thread, PostgreSQL by the event
+loop itself. Two callers with the same key never share a batch: the second would see what is not committed yet.
 """
 
 from __future__ import annotations
@@ -41,9 +40,8 @@ class KeysTogether:
         self._store = store
         self._expires_us = expires_us
         self._writes: Combiner[Write, Told] = Combiner(self.write_all, most=TOGETHER_MAX)
-        self._begins = self._writes if _has_one_writer(store) else Combiner(self.write_all, most=TOGETHER_MAX)
         # The same for coroutines, which need asyncio: made when there is one.
-        self._async: tuple[Gathering[Write, Told], Gathering[Write, Told]] | None = None
+        self._async: Gathering[Write, Told] | None = None
 
     def begin(self, claim: Claim) -> Begun | None:
         """Take the key, or say why not; None when it changed hands in this moment and is worth another look.
@@ -51,11 +49,11 @@ class KeysTogether:
         Raises:
             Failure: the database's own.
         """
-        return cast("Begun | None", _raised(self._begins.submit(claim)))
+        return cast("Begun | None", _raised(self._writes.submit(claim)))
 
     async def begin_async(self, claim: Claim) -> Begun | None:
         """The same, for coroutines."""
-        return cast("Begun | None", _raised(await self._gatherings()[0].submit(claim)))
+        return cast("Begun | None", _raised(await (self._async or self._gathering()).submit(claim)))
 
     def finish(self, started: Started, kept: Stored, code: str | None) -> bool:
         """Store the answer; False when the key is somebody else's, which is then written down.
@@ -67,12 +65,13 @@ class KeysTogether:
 
     async def finish_async(self, started: Started, kept: Stored, code: str | None) -> bool:
         """The same, for coroutines."""
-        return cast("bool", _raised(await self._gatherings()[1].submit(Finish.of(started, kept, code))))
+        write = Finish.of(started, kept, code)
+        return cast("bool", _raised(await (self._async or self._gathering()).submit(write)))
 
     def write_all(self, writes: Sequence[Write]) -> list[Told]:
         """Write these: the usual ones together, each of the others by itself, so that it concerns nobody else."""
         first = _each_key_once(writes)
-        usual = [one for one in first if isinstance(one, Claim) or _is_small(one)]
+        usual = _usual(first)
         found: dict[int, Told] = {}
         try:
             if usual:
@@ -102,32 +101,21 @@ class KeysTogether:
         except Failure as failure:
             return failure
 
-    def _gatherings(self) -> tuple[Gathering[Write, Told], Gathering[Write, Told]]:
-        """That of begins and that of finishes."""
-        if self._async is None:
-            from holdfast.base.gathering import Gathering
+    def _gathering(self) -> Gathering[Write, Told]:
+        from holdfast.base.gathering import Gathering
+        from holdfast.store import Engine
 
-            if _has_one_writer(self._store):
-                writes: Gathering[Write, Told] = Gathering(self.write_all, most=TOGETHER_MAX)
-                self._async = writes, writes
-            else:
-                self._async = (
-                    Gathering(self.write_all, most=TOGETHER_MAX, flush_async=self._begin_async),
-                    Gathering(self.write_all, most=TOGETHER_MAX, flush_async=self._finish_async),
-                )
+        on_loop = None if self._store.engine is Engine.SQLITE else self._write_all_async
+        self._async = Gathering(self.write_all, most=TOGETHER_MAX, flush_async=on_loop)
         return self._async
 
-    async def _begin_async(self, writes: Sequence[Write]) -> Sequence[Told] | None:
-        """Take keys without a thread; None where that cannot be, or nobody knows what became of it."""
-        claims = cast("list[Claim]", _each_key_once(writes))
-        done = await key_batches.begin_async(self._store, claims)
-        return None if done is None else await self._with_the_rest(writes, claims, done)
-
-    async def _finish_async(self, writes: Sequence[Write]) -> Sequence[Told] | None:
-        """Store answers without a thread; None as above."""
-        finishes = [one for one in cast("list[Finish]", _each_key_once(writes)) if _is_small(one)]
-        done = await key_batches.finish_async(self._store, finishes, expires_us=self._expires_us) if finishes else None
-        return None if done is None else await self._with_the_rest(writes, finishes, done)
+    async def _write_all_async(self, writes: Sequence[Write]) -> Sequence[Told] | None:
+        """The same without a thread; None where that cannot be, or nobody knows what became of it."""
+        usual = _usual(_each_key_once(writes))
+        if not usual:
+            return None
+        done = await key_batches.write_async(self._store, usual, expires_us=self._expires_us)
+        return None if done is None else await self._with_the_rest(writes, usual, done)
 
     async def _with_the_rest(self, writes: Sequence[Write], tried: Sequence[Write], done: Done) -> Sequence[Told]:
         """What each is told; those that nothing is known of yet are written in a thread."""
@@ -141,12 +129,6 @@ class KeysTogether:
             told = await asyncio.to_thread(self.write_all, rest)
             found.update(zip(map(id, rest), told, strict=True))
         return [found[id(one)] for one in writes]
-
-
-def _has_one_writer(store: Store) -> bool:
-    from holdfast.store import Engine
-
-    return store.engine is Engine.SQLITE
 
 
 def _raised(told: T | Failure) -> T:
@@ -177,5 +159,6 @@ def _each_key_once(writes: Sequence[Write]) -> list[Write]:
     return sorted(first.values(), key=scope_of)
 
 
-def _is_small(finish: Finish) -> bool:
-    return len(finish.body) <= GROUPED_BYTES_MAX
+def _usual(writes: Sequence[Write]) -> list[Write]:
+    """Those that may be tried together."""
+    return [one for one in writes if isinstance(one, Claim) or len(one.body) <= GROUPED_BYTES_MAX]

@@ -211,6 +211,16 @@ class Store:
         text, parameters = bound(self._statements[name], self.engine, rows, shared)
         self._tried(lambda: self.database.put(text, parameters), repeatable=repeatable)
 
+    def many_rows(self, name: str, rows: Sequence[Row], /, *, repeatable: bool = False, **shared: Any) -> list[Row]:
+        """The same for one that answers rows."""
+        text, parameters = bound(self._statements[name], self.engine, rows, shared)
+
+        def once() -> list[Row]:
+            with self.database.single() as execute:
+                return execute(text, parameters).fetchall()
+
+        return self._tried(once, repeatable=repeatable)
+
     async def many_rows_async(self, name: str, rows: Sequence[Row], /, **shared: Any) -> list[Row] | None:
         """Run one statement for many rows, a transaction of its own, without a thread; what it answers.
 

@@ -95,51 +95,42 @@ INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us, rea
 VALUES ({now_us}, :subject, :verb, :operation, :code, :duration_us, :reason);
 
 -- name: write_keys
--- SQLite alone: begins and finishes, all of them or none; what each does is said by the triggers of the view.
+-- Begins of keys that are new and finishes of keys that are held, in one statement.
+-- On SQLite the triggers of the view say what is done; one row that is not usual refuses all of them.
+-- On PostgreSQL the tokens of those that were usual come back. A key that is there is left out before the insert, which
+-- would wait for whoever is changing it. A held row is found by its primary key first and then by its place: a join of
+-- the two tables might as well look for the given rows in all keys. One that moves meanwhile is not found; it is then
+-- finished by itself. Subqueries have a limit, so that they are asked by the primary key, row by row.
+/* postgresql:
+WITH given AS MATERIALIZED (
+  SELECT *, (SELECT known.ctid FROM holdfast_idempotency AS known
+              WHERE known.tenant = given.tenant AND known.operation = given.operation AND known.key = given.key
+              LIMIT 1) AS place
+    FROM {given: finished boolean, tenant text, operation text, key text, request_hash text, token bigint, lease_us bigint, status integer, headers text, body text, resources text, subject text, code text, duration_us bigint}
+), begun AS (
+  INSERT INTO holdfast_idempotency (tenant, operation, key, request_hash, state, token, lease_until_us,
+                           first_seen_us, last_seen_us, expires_us)
+  SELECT given.tenant, given.operation, given.key, given.request_hash, 'working', given.token,
+         {now_us} + given.lease_us, {now_us}, {now_us}, {now_us} + :expires_us
+    FROM given WHERE NOT given.finished AND given.place IS NULL
+  ON CONFLICT (tenant, operation, key) DO NOTHING
+  RETURNING token, first_seen_us
+), finished AS (
+  UPDATE holdfast_idempotency AS held
+     SET state = 'done', lease_until_us = NULL, status = given.status, headers = given.headers,
+         body = decode(given.body, 'hex'), resources = given.resources, expires_us = {now_us} + :expires_us
+    FROM given
+   WHERE given.finished AND held.ctid = given.place AND held.state = 'working' AND held.token = given.token
+  RETURNING held.token, held.operation, given.subject, given.code, given.duration_us
+), noted AS (
+  INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us)
+  SELECT {now_us}, subject, 'key.finished', operation, code, duration_us FROM finished
+)
+SELECT token, first_seen_us FROM begun UNION ALL SELECT token, NULL FROM finished */
 /* sqlite:
 INSERT INTO holdfast_key_write (finished, tenant, operation, key, request_hash, token, at_us, lease_until_us,
                        expires_us, status, headers, body, resources, subject, code, duration_us)
 SELECT given.finished, given.tenant, given.operation, given.key, given.request_hash, given.token, {now_us},
        {now_us} + given.lease_us, {now_us} + :expires_us, given.status, given.headers, given.body, given.resources,
        given.subject, given.code, given.duration_us
-  FROM {given: finished integer, tenant text, operation text, key text, request_hash text, token bigint, lease_us bigint, status integer, headers text, body blob, resources text, subject text, code text, duration_us bigint} */
-/* postgresql: SELECT 1 */;
-
--- name: begin_keys
--- PostgreSQL alone. A key that is there is left out before the insert, which would wait for whoever is changing it; the
--- subquery has a limit so that it is asked by the primary key, row by row, and never becomes a join with all keys.
-/* postgresql:
-INSERT INTO holdfast_idempotency (tenant, operation, key, request_hash, state, token, lease_until_us,
-                         first_seen_us, last_seen_us, expires_us)
-SELECT given.tenant, given.operation, given.key, given.request_hash, 'working', given.token, {now_us} + :lease_us,
-       {now_us}, {now_us}, {now_us} + :expires_us
-  FROM {given: tenant text, operation text, key text, request_hash text, token bigint}
- WHERE (SELECT 1 FROM holdfast_idempotency AS known
-         WHERE known.tenant = given.tenant AND known.operation = given.operation AND known.key = given.key LIMIT 1)
-       IS NULL
-ON CONFLICT (tenant, operation, key) DO NOTHING
-RETURNING token, first_seen_us */
-/* sqlite: SELECT 1 */;
-
--- name: finish_keys
--- PostgreSQL alone. Each row is found by its primary key first and then by its place: a join of the two tables might as
--- well look for the given rows in all keys. A row that moves meanwhile is not found; it is then finished by itself.
-/* postgresql:
-WITH finished AS (
-  UPDATE holdfast_idempotency AS held
-     SET state = 'done', lease_until_us = NULL, status = found.status, headers = found.headers,
-         body = decode(found.body, 'hex'), resources = found.resources, expires_us = {now_us} + :expires_us
-    FROM (SELECT given.*,
-                 (SELECT known.ctid FROM holdfast_idempotency AS known
-                   WHERE known.tenant = given.tenant AND known.operation = given.operation AND known.key = given.key
-                   LIMIT 1) AS place
-            FROM {given: tenant text, operation text, key text, token bigint, status integer, headers text, body text, resources text, subject text, code text, duration_us bigint}
-         ) AS found
-   WHERE held.ctid = found.place AND held.state = 'working' AND held.token = found.token
-  RETURNING held.token, held.operation, found.subject, found.code, found.duration_us
-), noted AS (
-  INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us)
-  SELECT {now_us}, subject, 'key.finished', operation, code, duration_us FROM finished
-)
-SELECT token FROM finished */
-/* sqlite: SELECT 1 */;
+  FROM {given: finished integer, tenant text, operation text, key text, request_hash text, token bigint, lease_us bigint, status integer, headers text, body blob, resources text, subject text, code text, duration_us bigint} */;
