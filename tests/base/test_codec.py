@@ -30,6 +30,7 @@ from holdfast.base import (
     replaced,
     utc_text,
 )
+from holdfast.base.codec import canonical_json, canonical_list
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
@@ -68,6 +69,13 @@ def test_the_canonical_text_and_digest_do_not_depend_on_the_order_of_keys(value:
 def test_text_is_compact_and_not_escaped() -> None:
     assert encode({"b": [1, 2.5, None, True], "a": "é…"}) == '{"b":[1,2.5,null,true],"a":"é…"}'
     assert canonical({"b": 1, "a": 2}) == '{"a":2,"b":1}'
+
+
+@given(JSONS)
+def test_the_cheaper_ways_write_the_same_canonical_text(value: object) -> None:
+    assert canonical_json(value) == canonical(value)
+    texts = [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+    assert canonical_list(*texts) == canonical(texts)
 
 
 def test_the_digest_is_the_sha_256_of_the_canonical_text() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast import Failure, Secret
 from holdfast.base import SecretLeak
 from holdfast.guard.idempotency import Answer, Keys, Started, request_hash
-from holdfast.guard.request import checked_scope
+from holdfast.guard.request import checked_scope, received_hash
 from holdfast.store import Store
 
 MADE = Answer(201, body=b"made")
@@ -60,3 +60,9 @@ def test_different_requests_have_different_hashes(one: tuple[str, str, bytes], t
 def test_a_secret_in_a_request_is_not_hashed_by_accident() -> None:
     with pytest.raises(SecretLeak):
         request_hash(body={"card": Secret("4242")})
+
+
+@pytest.mark.parametrize("body", [b"", b"\x00\xff", None, [], {"b": [1, 2.5, None], "a": 'é"\\'}, "text"], ids=repr)
+def test_a_received_request_has_the_same_hash(body: Any) -> None:
+    asked = {"method": "post", "path": "/pay?x=1", "body": body}
+    assert received_hash(**asked) == request_hash(**asked)

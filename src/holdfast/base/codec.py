@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime
 from enum import Enum
@@ -61,8 +61,8 @@ def why_no_json(value: object, error: BaseException) -> str:
 
 
 def canonical_json(value: Json) -> str:
-    """The same for a value that came out of `decode`, whose keys are text for certain; cheaper."""
-    return _utf8(_CANONICAL.encode(value))
+    """The same for a value that came out of `decode`: its keys are text and it does not hold itself; cheaper."""
+    return _utf8(_canonical_text(value))
 
 
 def canonical_list(*texts: str) -> str:
@@ -211,6 +211,18 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan
 _CANONICAL = json.JSONEncoder(
     separators=(",", ":"), ensure_ascii=False, allow_nan=False, sort_keys=True, default=json_form
 )
+
+
+def _made_once() -> Callable[[Json], str]:
+    """The canonical encoder without the parts that `JSONEncoder.encode` makes anew for each value."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # not CPython
+        return _CANONICAL.encode
+    pieces = make(None, json_form, _quoted, None, ":", ",", True, False, False)
+    return lambda value: "".join(pieces(value, 0))
+
+
+_canonical_text = _made_once()
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
 # A function of ours for each number lets other threads have a turn, which the scanner by itself does not.
 _SHARING = json.JSONDecoder(
