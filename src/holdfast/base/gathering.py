@@ -9,16 +9,17 @@ by itself: asked by the event loop, it would wait until the loop, busy with the 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
-from typing import Generic, TypeVar
-from weakref import WeakKeyDictionary, ref
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-SHARE_MIN = 25
+SHARE_MIN = 8
 """So few are not worth dividing."""
 
 Waiting = list[tuple[T, "asyncio.Future[R]"]]
@@ -54,6 +55,17 @@ class _Crowd(Generic[T, R]):
         return taken
 
 
+_ALL: WeakSet[Gathering[Any, Any]] = WeakSet()
+
+
+def _forget_all() -> None:
+    for gathering in list(_ALL):
+        gathering._forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
 class Gathering(Generic[T, R]):
     """Gathers items of many coroutines, loop by loop, and hands them to `flush`, which blocks."""
 
@@ -73,8 +85,10 @@ class Gathering(Generic[T, R]):
         self._flush_async = flush_async
         self._most = most
         self._crowds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Crowd[T, R]] = WeakKeyDictionary()
-        self._recent: tuple[Callable[[], asyncio.AbstractEventLoop | None], _Crowd[T, R]] = (lambda: None, _Crowd())
+        self._recent: tuple[int, Callable[[], asyncio.AbstractEventLoop | None], _Crowd[T, R]]
+        self._forget()
         self._tasks: set[asyncio.Task[None]] = set()
+        _ALL.add(self)
 
     async def submit(self, item: T) -> R:
         """Flush the item, alone or in company, and return its result.
@@ -82,17 +96,31 @@ class Gathering(Generic[T, R]):
         Raises:
             Exception: whatever the flush raised; everyone in the same flush gets it.
         """
-        loop = asyncio.get_running_loop()
-        # Nearly always there is one loop, and to look for it in a table of weak references costs more than to wait.
-        recent, crowd = self._recent
-        if recent() is not loop:
-            crowd = self._crowds.get(loop) or self._crowds.setdefault(loop, _Crowd())
-            self._recent = ref(loop), crowd
+        loop, crowd = self._here()
         future: asyncio.Future[R] = loop.create_future()
         if crowd.join(item, future):
             # Not at once: whoever is about to submit in this turn of the loop goes along.
             loop.call_soon(self._start, loop, crowd)
         return await future
+
+    def _here(self) -> tuple[asyncio.AbstractEventLoop, _Crowd[T, R]]:
+        """The running loop, and who waits on it.
+
+        A loop that has run in this thread and still runs is the one: asyncio itself makes a system call to find out,
+        and nearly always there is one loop.
+        """
+        thread, recent, crowd = self._recent
+        loop = recent()
+        if thread == threading.get_ident() and loop is not None and loop.is_running():
+            return loop, crowd
+        loop = asyncio.get_running_loop()
+        crowd = self._crowds.get(loop) or self._crowds.setdefault(loop, _Crowd())
+        self._recent = threading.get_ident(), ref(loop), crowd
+        return loop, crowd
+
+    def _forget(self) -> None:
+        """In a forked process, the loop of its parent may look as if it still ran."""
+        self._recent = 0, lambda: None, _Crowd()
 
     def _start(self, loop: asyncio.AbstractEventLoop, crowd: _Crowd[T, R]) -> None:
         if self._flush_async is None:

@@ -54,6 +54,11 @@ def prefixed_id(prefix: str, *, chance_bytes: int = 8) -> str:
     return f"{prefix}_{world().token_bytes(chance_bytes).hex()}"
 
 
+def random_64() -> int:
+    """An unpredictable number of 64 bits."""
+    return _chance(world().token_bytes)
+
+
 def id_time_us(identifier: str) -> int:
     """When a UUIDv7 was made, in UTC microseconds.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.base import Json, decode, encode, limits, monotonic_s, world
 from holdfast.base.codec import canonical_list
+from holdfast.base.ids import random_64
 from holdfast.catalog.core import TRANSACTION_ROLLED_BACK
 from holdfast.catalog.fault import NEVER_REPLAYED
 from holdfast.lifecycle.idempotency import (
@@ -91,7 +92,7 @@ class Outcome(StrEnum):
 
 def new_token() -> int:
     """A token that no other claim has; never the one of a released key."""
-    return NOBODY + 1 + (int.from_bytes(world().token_bytes(8)) & _TOKEN_MASK)
+    return NOBODY + 1 + (random_64() & _TOKEN_MASK)
 
 
 def stored(answer: Answer, headers_kept: Iterable[str]) -> Stored:

@@ -56,12 +56,12 @@ def array_text(values: Sequence[Any], kind: str) -> str:
         return "{" + ",".join([array_text(values[:1], kind)[1:-1]] * len(values)) + "}"
     if kind != "text":
         return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
-    if None in values:
-        quoted = ["NULL" if value is None else f'"{_escaped(value)}"' for value in values]
-        return "{" + ",".join(quoted) + "}"
-    joined = "".join(values)
+    with_none = None in values
+    joined = "".join([value for value in values if value is not None] if with_none else values)
     if '"' in joined or "\\" in joined:
-        values = [_escaped(value) for value in values]
+        values = [None if value is None else _escaped(value) for value in values]
+    if with_none:
+        return "{" + ",".join(["NULL" if value is None else f'"{value}"' for value in values]) + "}"
     return '{"' + '","'.join(values) + '"}' if values else "{}"
 
 
