@@ -96,12 +96,16 @@ class Gathering(Generic[T, R]):
         Raises:
             Exception: whatever the flush raised; everyone in the same flush gets it.
         """
+        return await self.join(item)
+
+    def join(self, item: T) -> asyncio.Future[R]:
+        """The same without a coroutine of its own: what is returned is to be awaited."""
         loop, crowd = self._here()
         future: asyncio.Future[R] = loop.create_future()
         if crowd.join(item, future):
             # Not at once: whoever is about to submit in this turn of the loop goes along.
             loop.call_soon(self._start, loop, crowd)
-        return await future
+        return future
 
     def _here(self) -> tuple[asyncio.AbstractEventLoop, _Crowd[T, R]]:
         """The running loop, and who waits on it.

@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.delivery.threads import Threads, on_this_loop
 from holdfast.guard import key_ledger
 from holdfast.guard.idempotency import Answer, Answered, Keys, Started
+from holdfast.guard.keys_together import verdict
 from holdfast.guard.request import request_hash
 from holdfast.store import Store
 
@@ -32,7 +33,8 @@ class ReceivedKeys(Keys):
         self, key: str, work: Callable[[], Coroutine[Any, Any, Answer]], *, wait_s: float, threads: Threads
     ) -> Answered:
         """Do the work, unless the same event was answered before; as `Keys.once`, for coroutines."""
-        started = await self._together.begin_async(self._claim(**self._scope, key=key, request_hash=_SAME_HASH))
+        claim = self._claim(**self._scope, key=key, request_hash=_SAME_HASH)
+        started = verdict(await self._together.join(claim))
         if not isinstance(started, Started):
             blocking = on_this_loop(work)
             return await threads.run(partial(self.once_received, key, lambda _: blocking(), wait_s=wait_s))

@@ -7,6 +7,7 @@ its lease, which is measured on the database's clock.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import monotonic_s, world
@@ -15,8 +16,9 @@ from holdfast.catalog import Dialect, Failure
 from holdfast.catalog.classify import DEFAULT_CLASSIFIER, Classifier
 from holdfast.catalog.durable import IDEMPOTENCY_IN_PROGRESS, IDEMPOTENCY_LOST, IDEMPOTENCY_PAYLOAD_MISMATCH
 from holdfast.guard import heartbeat, key_ledger
+from holdfast.guard.key_batches import Finish
 from holdfast.guard.keyed_work import REPLAYED_HEADER, Answered, Work, do
-from holdfast.guard.keys_together import KeysTogether
+from holdfast.guard.keys_together import KeysTogether, verdict
 from holdfast.guard.open_keys import OPEN_KEYS
 from holdfast.guard.request import checked_scope, request_hash
 from holdfast.lifecycle.idempotency import (
@@ -150,9 +152,9 @@ class Keys:
         for tries in range(BEGIN_TRIES):
             if tries:
                 world().sleep(BEGIN_WAIT_S)
-            begun = self._together.begin(claim)
+            begun = verdict(self._together.submit(claim))
             if isinstance(begun, InProgress) and OPEN_KEYS.freed(self.store, claim):
-                begun = self._together.begin(claim)
+                begun = verdict(self._together.submit(claim))
             if begun is not None:
                 return self._begun(begun)
         return self._begun(None)
@@ -163,14 +165,14 @@ class Keys:
         for tries in range(BEGIN_TRIES):
             if tries:
                 await world().pause(BEGIN_WAIT_S)
-            begun = await self._together.begin_async(claim)
+            begun = verdict(await self._together.join(claim))
             if isinstance(begun, Started):
                 return begun
             if isinstance(begun, InProgress) and OPEN_KEYS.knows(self.store, claim):
                 import asyncio
 
                 if await asyncio.to_thread(OPEN_KEYS.freed, self.store, claim):
-                    begun = await self._together.begin_async(claim)
+                    begun = verdict(await self._together.join(claim))
             if begun is not None:
                 return self._begun(begun)
         return self._begun(None)
@@ -180,15 +182,15 @@ class Keys:
         token = key_ledger.new_token()
         return key_ledger.Claim(tenant, operation, key, request_hash, token, self._lease_us, self._expires_us)
 
-    def _begun(self, begun: Begun | None) -> Begun:
+    def _begun(self, begun: Begun | bool | None) -> Begun:
         match begun:
-            case None:
-                # Its row is locked: somebody finishes or begins it just now.
-                return InProgress(self._retry_after_s)
-            case InProgress(left):
-                return InProgress(min(left, self._retry_after_s))
             case Started() | Replay() | Mismatch():
                 return begun
+            case InProgress(left):
+                return InProgress(min(left, self._retry_after_s))
+            case _:
+                # Its row is locked: somebody finishes or begins it just now.
+                return InProgress(self._retry_after_s)
 
     def finish(self, started: Started, answer: Answer, *, tx: Tx | None = None, code: str | None = None) -> None:
         """Store the answer; with the caller's transaction, effect and answer commit together or not at all.
@@ -204,7 +206,7 @@ class Keys:
         """
         kept = key_ledger.stored(answer, self._headers_kept)
         if tx is None:
-            if not self._together.finish(started, kept, code):
+            if not verdict(self._together.submit(Finish.of(started, kept, code))):
                 raise _lost(started)
             started.finished = True
             return
@@ -225,12 +227,12 @@ class Keys:
             # Nobody says when this work is over: a twin may take the key once the transaction is gone.
             OPEN_KEYS.follow(self.store, started, lease_s=self._lease_s, work_over=False)
 
-    async def finish_async(self, started: Started, answer: Answer, *, code: str | None = None) -> None:
+    def finish_async(self, started: Started, answer: Answer, *, code: str | None = None) -> Coroutine[Any, Any, None]:
         """As `finish` without a transaction of the caller's, for coroutines, which share commits."""
-        await self._store(started, key_ledger.stored(answer, self._headers_kept), code)
+        return self._store(started, key_ledger.stored(answer, self._headers_kept), code)
 
     async def _store(self, started: Started, kept: key_ledger.Stored, code: str | None = None) -> None:
-        if not await self._together.finish_async(started, kept, code):
+        if not verdict(await self._together.join(Finish.of(started, kept, code))):
             raise _lost(started)
         started.finished = True
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING
 
 from holdfast.base.combiner import Combiner
 from holdfast.catalog import Failure
 from holdfast.catalog.context import current_context
 from holdfast.guard import key_batches, key_ledger
-from holdfast.guard.key_batches import Done, Finish, Write, scope_of
+from holdfast.guard.key_batches import Done, Write, scope_of
 from holdfast.guard.key_ledger import Claim, Stored
-from holdfast.lifecycle.idempotency import Begun, Started
+from holdfast.lifecycle.idempotency import Begun
 
 if TYPE_CHECKING:
+    import asyncio
+
     from holdfast.base.gathering import Gathering
     from holdfast.store import Store, Tx
 
@@ -30,7 +32,6 @@ GROUPED_BYTES_MAX = 16_384
 
 Told = Begun | bool | Failure | None
 """Of a claim its verdict, of a finish whether it was stored; or the database's failure."""
-T = TypeVar("T")
 
 
 class KeysTogether:
@@ -43,30 +44,13 @@ class KeysTogether:
         # The same for coroutines, which need asyncio: made when there is one.
         self._async: Gathering[Write, Told] | None = None
 
-    def begin(self, claim: Claim) -> Begun | None:
-        """Take the key, or say why not; None when it changed hands in this moment and is worth another look.
+    def submit(self, write: Write) -> Told:
+        """Begin or finish a key; `verdict` reads what comes back."""
+        return self._writes.submit(write)
 
-        Raises:
-            Failure: the database's own.
-        """
-        return cast("Begun | None", _raised(self._writes.submit(claim)))
-
-    async def begin_async(self, claim: Claim) -> Begun | None:
-        """The same, for coroutines."""
-        return cast("Begun | None", _raised(await (self._async or self._gathering()).submit(claim)))
-
-    def finish(self, started: Started, kept: Stored, code: str | None) -> bool:
-        """Store the answer; False when the key is somebody else's, which is then written down.
-
-        Raises:
-            Failure: the database's own.
-        """
-        return cast("bool", _raised(self._writes.submit(Finish.of(started, kept, code))))
-
-    async def finish_async(self, started: Started, kept: Stored, code: str | None) -> bool:
-        """The same, for coroutines."""
-        write = Finish.of(started, kept, code)
-        return cast("bool", _raised(await (self._async or self._gathering()).submit(write)))
+    def join(self, write: Write) -> asyncio.Future[Told]:
+        """The same for a coroutine, which awaits it."""
+        return (self._async or self._gathering()).join(write)
 
     def write_all(self, writes: Sequence[Write]) -> list[Told]:
         """Write these: the usual ones together, each of the others by itself, so that it concerns nobody else."""
@@ -131,8 +115,9 @@ class KeysTogether:
         return [found[id(one)] for one in writes]
 
 
-def _raised(told: T | Failure) -> T:
-    """What a caller was told.
+def verdict(told: Told) -> Begun | bool | None:
+    """Of a claim whether the key was taken, or why not: None when it changed hands in this moment and is worth another
+    look. Of a finish whether the answer was stored: False when the key is somebody else's, which is then written down.
 
     Raises:
         Failure: the batch's, as one of the caller's own: each raises it in the context of its own request.

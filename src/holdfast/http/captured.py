@@ -6,7 +6,7 @@ again. An answer too large to keep is sent all the same; repeats are told that i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -104,11 +104,11 @@ class Captured:
             await self._finish(kept, failure.code)
             raise failure from unfit
 
-    async def _finish(self, answer: Answer, code: str | None) -> None:
+    def _finish(self, answer: Answer, code: str | None) -> Awaitable[None]:
         if self._exchange.on_loop:
-            await self._keys.finish_async(self._started, answer, code=code)
-        else:
-            self._keys.finish(self._started, answer, code=code)
+            return self._keys.finish_async(self._started, answer, code=code)
+        self._keys.finish(self._started, answer, code=code)
+        return _nothing()
 
     def abandon(self, error: BaseException) -> None:
         """The work was interrupted, or cannot be settled: the next caller need not wait for the end of the lease."""
@@ -189,6 +189,10 @@ class Captured:
         assert self._start is not None
         headers = _as_text(self._start.get("headers", ()))
         return Answer(int(self._start["status"]), headers, b"".join(self._body), resources)
+
+
+async def _nothing() -> None:
+    """What is awaited where everything is done already."""
 
 
 def _as_text(headers: Iterable[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:

@@ -148,22 +148,23 @@ class Edge:
             return await self._admitted(exchange, receive, given)
 
     async def _admitted(self, exchange: Exchange, receive: Receive, given: dict[bytes, bytes]) -> None:
-        await self._admit(exchange)
-        scope, rule = exchange.scope, self._idempotency
+        if self._limits is not None or self._access is not None:
+            await self._admit(exchange)
+        scope, rule, length = exchange.scope, self._idempotency, given.get(LENGTH)
         keyed = rule is not None and rule.concerns(scope, keyed=KEY_HEADER in given)
         caller = await identified(rule, exchange, keyed=KEY_HEADER in given) if rule is not None and keyed else None
         body: Json | bytes = b""
-        if has_body(scope, length=given.get(LENGTH), encoding=given.get(ENCODING)):
+        if has_body(scope, length=length, encoding=given.get(ENCODING)):
             chosen = self._body(scope) if callable(self._body) else self._body
             if chosen is not None or keyed:
-                receive, body = await prepared(chosen or BODY, exchange, receive, given.get(LENGTH), kept=keyed)
+                receive, body = await prepared(chosen or BODY, exchange, receive, length, kept=keyed)
             else:
                 receive = noticed(receive, exchange)
-        key = rule.key(exchange, body) if rule is not None and keyed else None
+        key = rule.key(exchange, given.get(KEY_HEADER), body) if rule is not None and keyed else None
         if rule is None or key is None:
             await self.app(scope, receive, exchange.send)
         else:
-            await once(rule, key, body, exchange, receive, self.app, caller=caller)
+            await once(rule, key, body, exchange, receive, self.app, caller=caller, length=length)
 
     async def _admit(self, exchange: Exchange) -> None:
         limits = self._limits
@@ -204,7 +205,8 @@ def _inherits_deadline(scope: Scope) -> bool:
 def _with(given: dict[bytes, bytes] | None, name: bytes, value: bytes) -> dict[bytes, bytes]:
     if given is None:
         return {name: value}
-    given[name] = value
+    # A key that is given twice is neither of the two.
+    given[name] = b"%s, %s" % (given[name], value) if name == KEY_HEADER and name in given else value
     return given
 
 

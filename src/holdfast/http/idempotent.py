@@ -20,9 +20,9 @@ from holdfast.guard.key import under_key
 from holdfast.guard.keyed_work import REPLAYED_HEADER
 from holdfast.guard.request import NAME_CHARS_MAX, received_hash
 from holdfast.http.access import CHALLENGE, Access
-from holdfast.http.asgi import Application, Receive, Scope, header
+from holdfast.http.asgi import Application, Receive, Scope
 from holdfast.http.aside import aside, loop_runs
-from holdfast.http.callers import ANONYMOUS, Caller, caller_of
+from holdfast.http.callers import Caller, caller_of
 from holdfast.http.captured import Captured
 from holdfast.http.exchange import Exchange
 from holdfast.http.render import Written
@@ -115,15 +115,14 @@ class Idempotency:
             and (self.when is None or self.when(scope))
         )
 
-    def key(self, exchange: Exchange, body: Json | bytes) -> str | None:
-        """The key of the request.
+    def key(self, exchange: Exchange, given: bytes | None, body: Json | bytes) -> str | None:
+        """The key of the request, which may have been given as a header.
 
         Raises:
             Failure: IDEMPOTENCY_KEY_REQUIRED.
         """
-        given = [value for name, value in exchange.scope["headers"] if name == KEY_HEADER]
-        if given:
-            return b", ".join(given).decode("latin-1")
+        if given is not None:
+            return given.decode("latin-1")
         derived = None if self.derive is None else self.derive(exchange.scope, body)
         if derived is None and self.required:
             raise exchange.voice.fault("IDEMPOTENCY_KEY_REQUIRED").occur()
@@ -136,7 +135,7 @@ async def identified(rule: Idempotency, exchange: Exchange, *, keyed: bool) -> s
     Raises:
         Failure: IDEMPOTENCY_CALLER_UNKNOWN.
     """
-    caller = ANONYMOUS if rule.anonymous else await caller_of(rule, exchange.scope)
+    caller = await caller_of(rule, exchange.scope)
     if caller is None and (keyed or rule.required):
         raise _unknown(exchange)
     return caller
@@ -151,8 +150,12 @@ async def once(
     app: Application,
     *,
     caller: str | None,
+    length: bytes | None,
 ) -> None:
     """Let the application do the work, unless the same caller's request was answered before; then that is the answer.
+
+    Args:
+        length: what the request says of its body.
 
     Raises:
         Failure: IDEMPOTENCY_CALLER_UNKNOWN, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_PAYLOAD_MISMATCH,
@@ -160,7 +163,7 @@ async def once(
     """
     if caller is None:
         raise _unknown(exchange)
-    begun = await _begun(rule, key, body, exchange, caller)
+    begun = await _begun(rule, key, body, exchange, caller=caller, length=length)
     match begun:
         case Started():
             await _work(rule.keys, begun, exchange, receive, app)
@@ -172,14 +175,16 @@ async def once(
             raise exchange.voice.fault("IDEMPOTENCY_IN_PROGRESS").occur(retry_after_s=retry_after_s)
 
 
-async def _begun(rule: Idempotency, key: str, body: Json | bytes, exchange: Exchange, caller: str) -> Begun:
+async def _begun(
+    rule: Idempotency, key: str, body: Json | bytes, exchange: Exchange, *, caller: str, length: bytes | None
+) -> Begun:
     scope = exchange.scope
     path = _path(scope)
     operation = rule.operation(scope) if rule.operation is not None else _operation(scope["method"], path)
     hashes = partial(received_hash, method=scope["method"], path=path, body=body)
-    hashed = hashes() if _is_small(scope) else await aside(hashes)
+    hashed = hashes() if _is_small(length) else await aside(hashes)
     asked = {"tenant": caller, "operation": operation, "key": key, "request_hash": hashed}
-    begun = await _begin(rule.keys, asked, on_loop=exchange.on_loop)
+    begun = await rule.keys.begin_async(**asked) if exchange.on_loop else rule.keys.begin(**asked)
     if not isinstance(begun, InProgress) or not rule.wait_s:
         return begun
     give_up_s = monotonic_s() + min(rule.wait_s, left_s())
@@ -187,12 +192,8 @@ async def _begun(rule: Idempotency, key: str, body: Json | bytes, exchange: Exch
     while isinstance(begun, InProgress) and monotonic_s() + poll_s <= give_up_s:
         await _pause(poll_s)
         poll_s = min(poll_s * 1.5, POLL_S_MAX)
-        begun = await _begin(rule.keys, asked, on_loop=exchange.on_loop)
+        begun = await rule.keys.begin_async(**asked) if exchange.on_loop else rule.keys.begin(**asked)
     return begun
-
-
-async def _begin(keys: Keys, asked: dict[str, str], *, on_loop: bool) -> Begun:
-    return await keys.begin_async(**asked) if on_loop else keys.begin(**asked)
 
 
 async def _work(keys: Keys, started: Started, exchange: Exchange, receive: Receive, app: Application) -> None:
@@ -222,9 +223,8 @@ async def _work(keys: Keys, started: Started, exchange: Exchange, receive: Recei
         raise late
 
 
-def _is_small(scope: Scope) -> bool:
-    length = header(scope, "content-length")
-    return length.isascii() and length.isdigit() and len(length) <= SMALL_DIGITS_MAX
+def _is_small(length: bytes | None) -> bool:
+    return length is not None and length.isdigit() and len(length) <= SMALL_DIGITS_MAX
 
 
 def _forbid_files(scope: Scope) -> None:
