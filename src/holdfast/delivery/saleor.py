@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 from holdfast.base import CodecError, Json, Secret, decode
 from holdfast.delivery.body_hmac import BodyHmac
 from holdfast.delivery.key_sets import Fetch, KeySets, from_base64url
-from holdfast.delivery.signing import Indexed, RawHeaders, Verified, header_of, malformed, refused, required_header
+from holdfast.delivery.signing import (
+    Indexed,
+    RawHeaders,
+    Verified,
+    header_of,
+    malformed,
+    names_of,
+    refused,
+    required_header,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -20,6 +29,7 @@ if TYPE_CHECKING:
 HEADER = "Saleor-Signature"
 API_URL_HEADER = "Saleor-Api-Url"
 DOMAIN_HEADER = "Saleor-Domain"
+NAMES = names_of(HEADER, API_URL_HEADER, DOMAIN_HEADER)
 KEY_ID_CHARS_MAX = 200
 JOSE_CHARS_MAX = 1_024
 SIGNATURE_BYTES_MAX = 1_024
@@ -48,7 +58,7 @@ class SaleorSignature:
         Raises:
             Failure: INVALID_SIGNATURE_FORMAT, UNAUTHORIZED, SIGNING_KEYS_UNAVAILABLE.
         """
-        headers = Indexed(headers)
+        headers = Indexed(headers, NAMES)
         if secrets:
             return self._hmac.verify(headers, body, secrets=secrets)
         value = required_header(headers, HEADER)

@@ -97,18 +97,28 @@ class Indexed:
 
     __slots__ = ("_pairs", "values")
 
-    def __init__(self, headers: RawHeaders) -> None:
+    def __init__(self, headers: RawHeaders, names: Mapping[str | bytes, str]) -> None:
+        """
+        Args:
+            names: those that are asked for, from `names_of`.
+        """
         self._pairs = list(_pairs(headers))
         self.values: dict[str, list[str | bytes]] = {}
         for name, value in self._pairs:
-            known = _text(name).lower()
-            if known in self.values:
-                self.values[known].append(value)
-            else:
-                self.values[known] = [value]
+            known = names.get(name)
+            # Servers hand names over in small letters, and most are not asked for.
+            if known is None and not name.islower():
+                known = names.get(_text(name).lower())
+            if known is not None:
+                self.values.setdefault(known, []).append(value)
 
     def __iter__(self) -> Iterator[tuple[str | bytes, str | bytes]]:
         return iter(self._pairs)
+
+
+def names_of(*names: str) -> Mapping[str | bytes, str]:
+    """Names of headers in small letters, as servers write them."""
+    return {form: name for name in map(str.lower, names) for form in (name, name.encode())}
 
 
 def listed(headers: RawHeaders) -> RawHeaders:

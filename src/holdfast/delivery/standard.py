@@ -23,6 +23,7 @@ from holdfast.delivery.signing import (
     few,
     header_of,
     malformed,
+    names_of,
     refused,
     required_header,
 )
@@ -32,6 +33,7 @@ SIGNATURES_MAX = 16
 SIGNATURE_CHARS_MAX = 128
 SECRET_BYTES = 24
 PREFIXES = ("webhook", "svix")
+PARTS = ("id", "timestamp", "signature")
 KEYS_REMEMBERED_MAX = 1_024
 SECOND_US = 1_000_000
 
@@ -56,6 +58,9 @@ class StandardWebhooks:
     def __init__(self, *, tolerance_s: float = TOLERANCE_S, prefixes: tuple[str, ...] = PREFIXES) -> None:
         self.tolerance_s = tolerance_s
         self.prefixes = prefixes
+        self._names = names_of(
+            *(f"{prefix}-{part}" for prefix in prefixes for part in ("id", "timestamp", "signature"))
+        )
 
     def sign(self, body: bytes, *, event_id: str, at_us: int, secrets: Sequence[Secret]) -> tuple[HeaderPair, ...]:
         """The three headers, with a signature for every secret.
@@ -99,7 +104,7 @@ class StandardWebhooks:
         Raises:
             Failure: INVALID_SIGNATURE_FORMAT, UNAUTHORIZED, SIGNATURE_EXPIRED.
         """
-        headers = Indexed(headers)
+        headers = Indexed(headers, self._names)
         prefix = self._prefix(headers)
         event_id = required_header(headers, f"{prefix}-id")
         seconds = required_header(headers, f"{prefix}-timestamp")

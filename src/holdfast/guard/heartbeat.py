@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast.base import REAL, World, limits, replaced, world
+from holdfast.base import REAL, World, replaced, world
 from holdfast.catalog.core import CONCURRENCY_EXCEEDED
 from holdfast.guard import key_ledger
 from holdfast.guard.key_ledger import LOCK_TRIES, LOCK_WAIT_S, Renewal
@@ -54,23 +54,28 @@ class Heartbeat:
         Raises:
             Failure: CONCURRENCY_EXCEEDED when the process holds too many keys.
         """
+        here = world()
+        most = here.limits.keys_held_max
+        if len(self._held) >= most:
+            raise CONCURRENCY_EXCEEDED(retry_after_s=1.0, keys_held=most)
         due_s = REAL.monotonic_s() + lease_s / BEATS_PER_LEASE
+        # Entered before the thread is looked at, and the thread looks once more before it ends: nothing is locked.
+        self._held[started.token] = _Held(store, here, started, lease_s, due_s)
+        if self._thread is None or due_s < self._wakes_s:
+            self._wake(due_s)
+
+    def _wake(self, due_s: float) -> None:
         with self._changed:
-            most = limits().keys_held_max
-            if len(self._held) >= most:
-                raise CONCURRENCY_EXCEEDED(retry_after_s=1.0, keys_held=most)
-            self._held[started.token] = _Held(store, world(), started, lease_s, due_s)
             if self._thread is None:
                 self._wakes_s = due_s
                 self._thread = threading.Thread(target=self._run, name="holdfast-keys", daemon=True)
                 self._thread.start()
-            elif due_s < self._wakes_s:
+            else:
                 self._changed.notify()
 
     def drop(self, started: Started) -> None:
         """Renew this key no longer."""
-        with self._changed:
-            self._held.pop(started.token, None)
+        self._held.pop(started.token, None)
 
     def holds(self, started: Started) -> bool:
         """Whether this key is renewed."""
@@ -83,18 +88,23 @@ class Heartbeat:
     def _next(self) -> list[_Held] | None:
         """Wait until keys are due; None when none is left to wait for."""
         with self._changed:
-            while self._held:
+            while True:
                 now_s = REAL.monotonic_s()
-                due = [held for held in self._held.values() if held.due_s <= now_s]
+                known = list(self._held.values())
+                due = [held for held in known if held.due_s <= now_s]
                 if due:
                     for held in due:
                         held.due_s = now_s + held.lease_s / BEATS_PER_LEASE
                     return due
-                self._wakes_s = min(held.due_s for held in self._held.values())
-                # A key that is dropped meanwhile is left to this moment, so that short work wakes nobody.
-                self._changed.wait(min(self._wakes_s - now_s, threading.TIMEOUT_MAX))
-            self._thread = None
-            return None
+                if known:
+                    self._wakes_s = min(held.due_s for held in known)
+                    # A key that is dropped meanwhile is left to this moment, so that short work wakes nobody.
+                    self._changed.wait(min(self._wakes_s - now_s, threading.TIMEOUT_MAX))
+                    continue
+                thread, self._thread = self._thread, None
+                if not self._held:
+                    return None
+                self._thread = thread  # a key came in this moment, and may have been told that a thread is there
 
 
 class Held:
