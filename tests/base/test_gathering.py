@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -133,3 +134,14 @@ def test_a_loop_that_was_closed_during_a_flush_leaves_the_thread_free() -> None:
     loop.close()
     release.set()
     assert asyncio.run(gathering.submit(2)) == 20
+
+
+async def test_a_flush_needs_none_of_the_threads_of_the_loop() -> None:
+    release = threading.Event()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    blocking = asyncio.ensure_future(asyncio.to_thread(release.wait, 10))
+    assert await Gathering(Flushes(), most=10).submit(7) == 70
+    assert not blocking.done()
+    release.set()
+    await blocking

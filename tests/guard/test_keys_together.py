@@ -103,6 +103,21 @@ def test_whoever_comes_too_late_in_a_batch_concerns_nobody_else(store: Store, bo
     keys.finish(taken_over, ANSWER)
 
 
+def test_a_key_that_was_there_before_costs_the_others_of_its_batch_little(store: Store, commits: list[int]) -> None:
+    keys = Keys(store)
+    keys.finish(started(keys, "answered"), ANSWER)
+    kept = stored(ANSWER, frozenset())
+    finishes = [Finish.of(started(keys, f"held-{number}"), kept, None) for number in range(CALLERS)]
+    asked = ["answered", *(f"new-{number}" for number in range(CALLERS))]
+    claims = [keys._claim(tenant="t", operation="pay", key=key, request_hash="r") for key in asked]
+    commits.clear()
+    replay, *begun = keys._together.write_all([*claims, *finishes])
+    assert isinstance(replay, Replay)
+    assert [type(one) for one in begun] == [Started] * CALLERS + [bool] * CALLERS
+    assert all(begun[CALLERS:])
+    assert len(commits) <= 3
+
+
 def test_threads_that_come_together_share_commits(store: Store, commits: list[int]) -> None:
     keys, gate = Keys(store), threading.Barrier(CALLERS)
     found: list[Started] = []

@@ -12,6 +12,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakSet, ref
@@ -21,6 +22,8 @@ R = TypeVar("R")
 
 SHARE_MIN = 8
 """So few are not worth dividing."""
+THREADS_MAX = 32
+"""Maximum number of flushes that are under way in threads."""
 
 Waiting = list[tuple[T, "asyncio.Future[R]"]]
 
@@ -54,16 +57,11 @@ class _Crowd(Generic[T, R]):
             self.busy = bool(taken)
         return taken
 
-
-_ALL: WeakSet[Gathering[Any, Any]] = WeakSet()
-
-
-def _forget_all() -> None:
-    for gathering in list(_ALL):
-        gathering._forget()
-
-
-os.register_at_fork(after_in_child=_forget_all)
+    def leave(self) -> None:
+        """Nobody waits any more."""
+        with self._lock:
+            self.waiting.clear()
+            self.busy = False
 
 
 class Gathering(Generic[T, R]):
@@ -128,7 +126,7 @@ class Gathering(Generic[T, R]):
 
     def _start(self, loop: asyncio.AbstractEventLoop, crowd: _Crowd[T, R]) -> None:
         if self._flush_async is None:
-            loop.run_in_executor(None, copy_context().run, self._work_off, loop, crowd)
+            _threads().submit(copy_context().run, self._work_off, loop, crowd)
             return
         task = loop.create_task(self._work_off_async(crowd))
         # The loop itself holds its tasks only weakly.
@@ -147,8 +145,8 @@ class Gathering(Generic[T, R]):
                 told = error
             try:
                 loop.call_soon_threadsafe(_answer, batch, told)
-            except RuntimeError:
-                return  # the loop was closed: nobody waits any more
+            except RuntimeError:  # the loop was closed: nobody waits any more
+                crowd.leave()
 
     async def _work_off_async(self, crowd: _Crowd[T, R]) -> None:
         """Flush on the loop until nobody waits."""
@@ -165,7 +163,7 @@ class Gathering(Generic[T, R]):
             except BaseException as error:
                 _answer(batch, error)
                 if not isinstance(error, Exception):
-                    crowd.busy = False
+                    crowd.leave()
                     raise  # the loop ends
             else:
                 _answer(batch, told)
@@ -181,3 +179,28 @@ def _answer(batch: Waiting[T, R], told: Sequence[R] | BaseException) -> None:
     for (_, future), result in zip(batch, told, strict=True):
         if not future.done():
             future.set_result(result)
+
+
+_ALL: WeakSet[Gathering[Any, Any]] = WeakSet()
+_POOLS: list[ThreadPoolExecutor] = []
+"""The threads that flush: not those of the loop, which may all be waiting for a flush."""
+_MAKING = threading.Lock()
+
+
+def _threads() -> ThreadPoolExecutor:
+    with _MAKING:
+        if not _POOLS:
+            _POOLS.append(ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="holdfast-flush"))
+        return _POOLS[0]
+
+
+def _forget_all() -> None:
+    """Begin anew in a forked process, which has neither the threads nor the running loop of its parent."""
+    global _MAKING
+    _MAKING = threading.Lock()
+    _POOLS.clear()
+    for gathering in list(_ALL):
+        gathering._forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -85,7 +85,10 @@ def _write_all_or_none(store: Store, writes: Sequence[Write], *, expires_us: int
     except Failure as refused:
         if refused.code not in REFUSED:
             raise
-        return {}
+        # Nearly always a key that was there before: the answers of the others need not suffer from it.
+        finishes = [one for one in writes if not isinstance(one, Claim)]
+        some = 0 < len(finishes) < len(writes)
+        return _write_all_or_none(store, finishes, expires_us=expires_us) if some else {}
     return {one.token: one.started(moment_us) if isinstance(one, Claim) else True for one in writes}
 
 

@@ -54,18 +54,26 @@ class KeysTogether:
 
     def write_all(self, writes: Sequence[Write]) -> list[Told]:
         """Write these: the usual ones together, each of the others by itself, so that it concerns nobody else."""
-        first = _each_key_once(writes)
-        usual = _usual(first)
-        found: dict[int, Told] = {}
+        usual = _usual(_each_key_once(writes))
+        done: Done = {}
         try:
             if usual:
-                found = _told(usual, key_batches.write(self._store, usual, expires_us=self._expires_us))
-            claims = [one for one in first if isinstance(one, Claim) and id(one) not in found]
-            if claims:
-                found |= self._store.atomic(lambda tx: _begin_each(tx, claims), repeatable=True)
+                done = key_batches.write(self._store, usual, expires_us=self._expires_us)
         except Failure as failure:
             if failure.retryable or len(writes) == 1:
-                return [found.get(id(one), failure) for one in writes]
+                return [failure] * len(writes)
+        return self._write_rest(writes, _told(usual, done))
+
+    def _write_rest(self, writes: Sequence[Write], found: dict[int, Told]) -> list[Told]:
+        """What each is told; those that are not found yet are written now."""
+        rest = _each_key_once([one for one in writes if id(one) not in found])
+        claims = [one for one in rest if isinstance(one, Claim)]
+        try:
+            if len(claims) > 1:
+                found |= self._store.atomic(lambda tx: _begin_each(tx, claims), repeatable=True)
+        except Failure as failure:
+            if failure.retryable:
+                found |= dict.fromkeys(map(id, claims), failure)
         return [found[id(one)] if id(one) in found else self._write_alone(one) for one in writes]
 
     def _write_alone(self, write: Write) -> Told:
@@ -99,20 +107,13 @@ class KeysTogether:
         if not usual:
             return None
         done = await key_batches.write_async(self._store, usual, expires_us=self._expires_us)
-        return None if done is None else await self._with_the_rest(writes, usual, done)
-
-    async def _with_the_rest(self, writes: Sequence[Write], tried: Sequence[Write], done: Done) -> Sequence[Told]:
-        """What each is told; those that nothing is known of yet are written in a thread."""
+        if done is None:
+            return None
         if len(done) == len(writes):
             return [done[one.token] for one in writes]
-        found = _told(tried, done)
-        rest = [one for one in writes if id(one) not in found]
-        if rest:
-            import asyncio
+        import asyncio
 
-            told = await asyncio.to_thread(self.write_all, rest)
-            found.update(zip(map(id, rest), told, strict=True))
-        return [found[id(one)] for one in writes]
+        return await asyncio.to_thread(self._write_rest, writes, _told(usual, done))
 
 
 def verdict(told: Told) -> Begun | bool | None:
