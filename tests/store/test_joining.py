@@ -203,10 +203,10 @@ def test_sqlalchemys_autocommit_is_refused(ledgered: Store, database_url: str) -
     engine.dispose()
 
 
-def test_a_connection_of_another_engine_is_refused(store: Store, recycled_dsn: str) -> None:
+def test_a_connection_of_another_engine_is_refused(store: Store, emptied_dsn: str) -> None:
     memory = sqlalchemy.create_engine("sqlite://")
     if store.engine is Engine.SQLITE:
-        others: list[Any] = [psycopg.connect(recycled_dsn)]
+        others: list[Any] = [psycopg.connect(emptied_dsn)]
     else:
         others = [sqlite3.connect(":memory:"), memory.connect(), Session(memory)]
     for connection in others:
@@ -224,9 +224,9 @@ def test_anything_else_is_refused_with_what_is_accepted(stranger: object) -> Non
     store.close()
 
 
-async def test_an_async_connection_is_refused_with_the_way_round(recycled_dsn: str) -> None:
-    store = Store.open(recycled_dsn)
-    async with await psycopg.AsyncConnection.connect(recycled_dsn) as connection:
+async def test_an_async_connection_is_refused_with_the_way_round(emptied_dsn: str) -> None:
+    store = Store.open(emptied_dsn)
+    async with await psycopg.AsyncConnection.connect(emptied_dsn) as connection:
         with pytest.raises(JoinRefused, match=r"synchronously.*join_async.*run_sync"):
             store.join(connection)
     store.close()
