@@ -26,6 +26,7 @@ from holdfast_systems.commerce.control_plane.proof import prove
 from holdfast_systems.commerce.main import PARTS
 
 from .live import OPERATOR, SERVICE, Live, apart
+from .overdue import runs_are_overdue
 from .patient import Patient
 from .shop import PLANE, line
 
@@ -133,7 +134,9 @@ class Traffic:
 
 
 @pytest.mark.timeout(1_800)
-def test_the_ledger_stays_exact_through_duplicates_cut_replies_and_kills(database_url: str, tmp_path: Path) -> None:
+def test_the_ledger_stays_exact_through_duplicates_cut_replies_and_kills(
+    database_url: str, store: Store, tmp_path: Path
+) -> None:
     ports = {part: free_port() for part in PARTS}
     settings = {"saleor_secret": SECRET, "reservation_s": "60", "sweep_every_s": "2", "webhook_deadline_s": "5"}
     with FaultProxy(ports[PLANE]) as proxy:
@@ -144,7 +147,7 @@ def test_the_ledger_stays_exact_through_duplicates_cut_replies_and_kills(databas
             runs = max(OPERATIONS // 4, 1)
             work = jobs(traffic, runs)
             stop = threading.Event()
-            trouble = threading.Thread(target=make_trouble, args=(live, proxy, traffic, len(work), stop))
+            trouble = threading.Thread(target=make_trouble, args=(live, store, proxy, traffic, len(work), stop))
             trouble.start()
             try:
                 with ThreadPoolExecutor(CLIENTS) as clients:
@@ -156,7 +159,7 @@ def test_the_ledger_stays_exact_through_duplicates_cut_replies_and_kills(databas
                 proxy.set()
                 for client in traffic.clients:
                     client.close()
-            check(database_url, traffic, runs)
+            check(store, traffic, runs)
 
 
 def opened(live: Live) -> list[str]:
@@ -184,7 +187,9 @@ def jobs(traffic: Traffic, runs: int) -> list[Callable[[], None]]:
     return work
 
 
-def make_trouble(live: Live, proxy: FaultProxy, traffic: Traffic, total: int, stop: threading.Event) -> None:
+def make_trouble(
+    live: Live, store: Store, proxy: FaultProxy, traffic: Traffic, total: int, stop: threading.Event
+) -> None:
     """Lose replies all the time, and kill one service after the other as the work goes on."""
     victims = [*PARTS, PLANE]
     turn = 0
@@ -192,37 +197,35 @@ def make_trouble(live: Live, proxy: FaultProxy, traffic: Traffic, total: int, st
         proxy.set(lose_reply=LOST[turn % len(LOST)], times=3)
         turn += 1
         if victims and traffic.done >= total * 2 * (len(PARTS) + 1 - len(victims)) // (len(PARTS) + 3):
-            kill(live, victims.pop(0))
+            kill(live, store, victims.pop(0))
     for victim in victims:  # the work was done sooner than they had their turn
-        kill(live, victim)
+        kill(live, store, victim)
 
 
-def kill(live: Live, part: str) -> None:
+def kill(live: Live, store: Store, part: str) -> None:
     """End a service as a crash would, and start it again."""
     live.processes[part].kill()
+    if part == "gateway":
+        runs_are_overdue(store)
     live.processes[part].start()
 
 
-def check(database: str, traffic: Traffic, runs: int) -> None:
+def check(store: Store, traffic: Traffic, runs: int) -> None:
     """One answer for each thing, one charge for each run that was settled, and every credit where it should be."""
     twofold = {name: answers for name, answers in traffic.told.items() if len(answers) > 1}
     assert not twofold
-    store = Store.open(database)
-    try:
-        tables.prepare(store)
-        wait_until(lambda: settled(store, traffic), within_s=PATIENCE_S, what="every run is settled or released")
-        proof = prove(store)
-        assert proof.holds, proof.findings
-        expected = {f"billed-{run}": amount(run) for run in range(runs) if amount(run) is not None}
-        found = charges(store)
-        assert max(Counter(run for run, _ in found).values()) == 1
-        assert {run: cost for run, cost in found if run.startswith("billed-")} == expected
-        # Runs of the gateway: what was answered was charged, and what failed for good was not.
-        assert {run: cost for run, cost in found if not run.startswith("billed-")} == traffic.charged
-        paid = rows(store, "SELECT order_id, line_id FROM holdfast_commerce_entry WHERE kind = 'topup'")
-        assert Counter(order for order, _ in paid) == {f"order-{run}": 2 for run in range(0, runs, 10)}
-    finally:
-        store.close()
+    tables.prepare(store)
+    wait_until(lambda: settled(store, traffic), within_s=PATIENCE_S, what="every run is settled or released")
+    proof = prove(store)
+    assert proof.holds, proof.findings
+    expected = {f"billed-{run}": amount(run) for run in range(runs) if amount(run) is not None}
+    found = charges(store)
+    assert max(Counter(run for run, _ in found).values()) == 1
+    assert {run: cost for run, cost in found if run.startswith("billed-")} == expected
+    # Runs of the gateway: what was answered was charged, and what failed for good was not.
+    assert {run: cost for run, cost in found if not run.startswith("billed-")} == traffic.charged
+    paid = rows(store, "SELECT order_id, line_id FROM holdfast_commerce_entry WHERE kind = 'topup'")
+    assert Counter(order for order, _ in paid) == {f"order-{run}": 2 for run in range(0, runs, 10)}
 
 
 def settled(store: Store, traffic: Traffic) -> bool:
