@@ -11,7 +11,7 @@ import pytest
 from holdfast.base import REAL
 from holdfast.testing.processes import wait_until
 
-from .accounts import books, states
+from .accounts import books, rows, states
 from .fleet import Fleet, Member
 
 LEASE_S = 2.0
@@ -52,8 +52,8 @@ class Chaos:
             self.enqueuer.kill()
             self.enqueuer = self.fleet.enqueuer(**ENQUEUE)
             self.done["enqueuer killed"] += 1
-        elif dice < 0.35 and len(awake) > 1:
-            member = self.chance.choice(awake)
+        elif dice < 0.35 and len(awake) > 1 and (working := self._working(awake)):
+            member = self.chance.choice(working)
             member.pause()
             self.paused.append((member, REAL.monotonic_s() + self.chance.uniform(0.5, 1.8) * LEASE_S))
             self.done["worker paused"] += 1
@@ -61,6 +61,11 @@ class Chaos:
             self.chance.choice(awake).kill()
             self._hire()
             self.done["worker killed"] += 1
+
+    def _working(self, members: list[Member]) -> list[Member]:
+        """Those that have begun to work: one that is stopped while it first connects gives up, and says so."""
+        known = {process for (process,) in rows(self.fleet.url, "SELECT process FROM holdfast_worker")}
+        return [member for member in members if member.pid in known]
 
     def _wake(self, now_s: float) -> None:
         for member, until_s in self.paused:
