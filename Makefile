@@ -16,6 +16,9 @@ VENV := .venv
 VENV_BENCH := .venv-bench
 PIP_INSTALL := -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt
 
+# Tests start a thousand processes; without its bytecode each of them would compile the package again.
+export PYTHONDONTWRITEBYTECODE =
+
 # Newer versions of pip pin what builds the package too; older ones ignore this.
 export PIP_BUILD_CONSTRAINT = constraints.txt
 
