@@ -1,8 +1,10 @@
 # Every target works alone on a machine with Python 3.11 or later, pip and make.
 
 PYTHON ?= python3
-# Tests wait for processes and servers half of the time: one more than there are cores.
-WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# Tests wait for processes and servers half of the time: two more than there are cores.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
+# The tests of a file stay together and share its servers and browsers; conftest.py says in which order files begin.
+BY_FILE := --dist loadfile --no-loadscope-reorder
 # What fails once is tried once more, and named: docs/decisions/0011. RERUNS=0 fails at once.
 RERUNS ?= 1
 ARGS ?=
@@ -35,7 +37,7 @@ run: $(VENV)/.stamp ## Start everything that exists so far and print its address
 	@$(VENV)/bin/holdfast serve $(ARGS)
 
 test: $(VENV)/.stamp programs ## Run the whole test suite
-	@TMPDIR="$(TEST_FOLDER)" $(VENV)/bin/python -m pytest -n $(WORKERS) --reruns $(RERUNS) $(ARGS)
+	@TMPDIR="$(TEST_FOLDER)" $(VENV)/bin/python -m pytest -n $(WORKERS) $(BY_FILE) --reruns $(RERUNS) $(ARGS)
 
 # Programs that come with the system: a browser for the pages, a pooler and Prometheus for what runs beside the service.
 # Where one is missing and may be installed, it is; else the tests that need it are skipped, and say so.

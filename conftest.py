@@ -29,6 +29,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 PROMISES = ("/crash/", "/test_crash.py", "/test_chaos.py")
 """Tests that kill processes and count: a single failure there is a finding, and is never tried again."""
+LONG = ("/holdfast_systems/", "/tests/crash/", "/tests/cli/", "/tests/console/", "accessibility.py")
+"""Tests that start processes, servers and browsers, where one file takes up to two minutes."""
+EARLY = 0.7
+"""Where in the run the last of them begins."""
 RERUNS_MAX = 3
 """More tests than that do not fail by chance in one run."""
 
@@ -67,10 +71,28 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("database_url", engines, indirect=True)
 
 
+@pytest.hookimpl(trylast=True)  # pytest itself brings together what shares a fixture
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(part in item.path.as_posix() for part in PROMISES):
             item.add_marker(pytest.mark.flaky(reruns=0))
+    items[:] = long_files_early(items)
+
+
+def long_files_early(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The same tests, file by file, with the files that take long among the first of the others.
+
+    One that began last would keep all processes but its own waiting; and if all of them came at once, processes that
+    are killed, browsers and servers would wait for each other.
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    long = [path for path in files if any(part in path.as_posix() for part in LONG)]
+    others = [path for path in files if path not in set(long)]
+    places = {path: (number + 1) * EARLY / len(long) for number, path in enumerate(long)}
+    places |= {path: (number + 1) / len(others) for number, path in enumerate(others)}
+    return [item for path in sorted(files, key=places.__getitem__) for item in files[path]]
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
