@@ -150,7 +150,9 @@ class Receiver:
             if self._keys is None:
                 answer = _as_answer(handle(incoming))
             else:
-                answer = self._once(self._keys, incoming, handle, heard)
+                work = lambda _: _as_answer(handle(incoming))  # noqa: E731 - one line for one line
+                once = self._keys.once_received(self._key(incoming, heard), work, wait_s=self._wait_s)
+                answer = _told(once, heard)
         except Exception as error:  # noqa: BLE001 - the edge: whatever it is, the sender gets an answer
             answer = self._failed(error, heard)
         if heard is not None:
@@ -171,7 +173,11 @@ class Receiver:
             if self._keys is None:
                 answer = _as_answer(await handle(incoming))
             else:
-                answer = await self._once_async(self._keys, incoming, handle, heard)
+                key, waits_s = self._key(incoming, heard), self._wait_s
+                once = await self._keys.once_async(
+                    key, handle, incoming, _as_answer, wait_s=waits_s, threads=self._threads
+                )
+                answer = _told(once, heard)
         except Exception as error:  # noqa: BLE001 - as above
             answer = self._failed(error, heard)
         if heard is not None:
@@ -200,33 +206,6 @@ class Receiver:
         decided, refusal = try_take()
         return refusal if decided else await self._threads.run(limit.take)
 
-    def _once(self, keys: ReceivedKeys, incoming: Incoming, handle: Handle, heard: Heard | None) -> Answer:
-        """The handler's answer, or the one it gave before to the same event."""
-        key = self._key(incoming, heard)
-        try:
-            work = lambda _: _as_answer(handle(incoming))  # noqa: E731 - one line for one line
-            return _told(keys.once_received(key, work, wait_s=self._wait_s), heard)
-        except Failure as failure:
-            if (told := _for_sender(failure)) is failure:
-                raise
-            raise told from failure
-
-    async def _once_async(
-        self, keys: ReceivedKeys, incoming: Incoming, handle: HandleAsync, heard: Heard | None
-    ) -> Answer:
-        key = self._key(incoming, heard)
-
-        async def work() -> Answer:
-            return _as_answer(await handle(incoming))
-
-        try:
-            answered = await keys.once_async(key, work, wait_s=self._wait_s, threads=self._threads)
-            return _told(answered, heard)
-        except Failure as failure:
-            if (told := _for_sender(failure)) is failure:
-                raise
-            raise told from failure
-
     def _key(self, incoming: Incoming, heard: Heard | None) -> str:
         event_id = self._identify(incoming)
         if heard is not None:
@@ -237,6 +216,8 @@ class Receiver:
         if not isinstance(error, Failure):
             self._report(error)
             error = INTERNAL_ERROR()
+        elif self._keys is not None:
+            error = _for_sender(error)
         if heard is not None:
             heard.fault = error.fault
         return self._answer(error)

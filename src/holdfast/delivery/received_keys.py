@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.delivery.threads import Threads, on_this_loop
 from holdfast.guard import key_ledger
@@ -16,6 +16,8 @@ from holdfast.guard.idempotency import Answer, Answered, Keys, Started
 from holdfast.guard.keys_together import verdict
 from holdfast.guard.request import request_hash
 from holdfast.store import Store
+
+T = TypeVar("T")
 
 SAME_REQUEST = b""
 """An event is known by its id alone: two requests with one id are the same request."""
@@ -30,17 +32,25 @@ class ReceivedKeys(Keys):
         self._scope: dict[str, Any] = {"tenant": tenant, "operation": operation}
 
     async def once_async(
-        self, key: str, work: Callable[[], Coroutine[Any, Any, Answer]], *, wait_s: float, threads: Threads
+        self,
+        key: str,
+        handle: Callable[[T], Coroutine[Any, Any, Any]],
+        event: T,
+        as_answer: Callable[[Any], Answer],
+        *,
+        wait_s: float,
+        threads: Threads,
     ) -> Answered:
-        """Do the work, unless the same event was answered before; as `Keys.once`, for coroutines."""
+        """Handle the event, unless it was answered before; as `Keys.once`, for coroutines."""
         claim = self._claim(**self._scope, key=key, request_hash=_SAME_HASH)
         started = verdict(await self._together.join(claim))
         if not isinstance(started, Started):
-            blocking = on_this_loop(work)
-            return await threads.run(partial(self.once_received, key, lambda _: blocking(), wait_s=wait_s))
+            blocking = on_this_loop(handle)
+            work = lambda _: as_answer(blocking(event))  # noqa: E731 - one line for one line
+            return await threads.run(partial(self.once_received, key, work, wait_s=wait_s))
         try:
             with self.held(started):
-                answer = await work()
+                answer = as_answer(await handle(event))
         except Exception as error:  # noqa: BLE001 - settled in the thread, whatever it is
             return await threads.run(self._settled, started, partial(_raised, error))
         except BaseException as interrupt:

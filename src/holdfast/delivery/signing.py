@@ -7,8 +7,7 @@ Everything secret is compared in constant time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from holdfast.base import Private, Secret
 from holdfast.catalog import Failure
@@ -30,8 +29,7 @@ class SecretInvalid(ValueError):
     """A secret cannot be used with the scheme; the message never shows it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(NamedTuple):
     """The request is genuine; what its signature covers beside the body."""
 
     event_id: str | None = None
