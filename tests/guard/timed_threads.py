@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from types import FrameType
 
+from holdfast.base.frames import frame_of
 from holdfast.guard import timed
 from holdfast.testing.processes import wait_until
 
@@ -18,9 +18,8 @@ def wait_until_idle() -> None:
 
 
 def _idle() -> bool:
-    frames = sys._current_frames()
     living = [thread for thread in threading.enumerate() if thread.name == NAME]
-    busy = [thread for thread in living if _answers(frames.get(thread.ident or 0))]
+    busy = [thread for thread in living if _answers(frame_of(thread.ident or 0))]
     return not busy and len(living) <= len(timed._idle)
 
 

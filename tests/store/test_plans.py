@@ -166,7 +166,7 @@ class Explained:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._names = {statement.text: name for name, statement in store._statements.items()}
-        self._begins = {one.values.before: name for name, one in store._statements.items() if one.values is not None}
+        self._begins = {one.values.before: name for name, one in store._statements.items() if one.values}
         self._runs: Counter[str] = Counter()
         self.plans: dict[str, list[str]] = {}
         """For each statement the trouble found in its plan; none is good."""
@@ -174,8 +174,7 @@ class Explained:
     def run(self, moves: Callable[[Tx], None], *, setting: str = "") -> None:
         try:
             with self._store.database.transaction(write=True) as execute:
-                if setting:
-                    execute(setting, {})
+                execute(setting or "SELECT 1", {})
                 moves(Tx(self._explaining(execute), self._store._statements, self._store.engine))
                 raise Undone
         except Undone:
@@ -313,12 +312,10 @@ def deliver(tx: Tx) -> None:
     assert len(tx.rows("delivery.undelivered", ids=[f"done-{number}" for number in range(1, 51)])) == 50
     if tx.engine is Engine.POSTGRESQL:
         scopes = [("", "webhook.receive", event) for event in [*events, "evt-new"]]
-        nothing = (None,) * 7
-        claims = [(False, *scope, "h", -number, 1, *nothing) for number, scope in enumerate(scopes)]
-        begun = tx.many_rows("idempotency.write_keys", claims, expires_us=1)
-        assert [token for token, _ in begun] == [-len(events)]
-        answer = (200, "[]", "", None, "", None, 1)
-        held = [(True, *scope, None, number, None, *answer) for number, scope in enumerate(scopes[:-1], 1)]
+        claims = [(False, *scope, "h", -number, 1, *(None,) * 7) for number, scope in enumerate(scopes)]
+        assert [row[0] for row in tx.many_rows("idempotency.write_keys", claims, expires_us=1)] == [-len(events)]
+        answer = (None, 200, "[]", "", None, "", None, 1)
+        held = [(True, *scope, None, token, *answer) for token, scope in enumerate(scopes[:-1], 1)]
         assert len(tx.many_rows("idempotency.write_keys", held, expires_us=1)) == len(events)
     assert tx.run("delivery.prune_deliveries", tenant="", ids=events) == len(events)
     tx.run("delivery.prune_events", tenant="", ids=events)

@@ -22,6 +22,8 @@ R = TypeVar("R")
 
 SHARE_MIN = 8
 """So few are not worth dividing."""
+MANY = 64
+"""With so many callers one flush at a time keeps the program and the database busy, and larger ones cost less."""
 THREADS_MAX = 32
 """Maximum number of flushes that are under way in threads."""
 
@@ -29,39 +31,48 @@ Waiting = list[tuple[T, "asyncio.Future[R]"]]
 
 
 class _Crowd(Generic[T, R]):
-    """Who is waiting on one loop, and whether somebody is being flushed."""
+    """Who is waiting on one loop, and how many are being flushed."""
 
-    __slots__ = ("__weakref__", "_lock", "busy", "waiting")
+    __slots__ = ("__weakref__", "_at_once", "_flushed", "_flushes", "_lock", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int) -> None:
         self.waiting: Waiting[T, R] = []
-        self.busy = False
+        self._at_once = at_once
+        self._flushes = 0
+        """How many flushes are under way, or about to begin."""
+        self._flushed = 0
+        """How many items are in them."""
         self._lock = threading.Lock()
 
     def join(self, item: T, future: asyncio.Future[R]) -> bool:
-        """Wait with the others; True when nobody flushes and the caller has to see to it."""
+        """Wait with the others; True when the caller has to see to a flush."""
         with self._lock:
             self.waiting.append((item, future))
-            idle, self.busy = not self.busy, True
-        return idle
+            begin = not self._flushes or (len(self.waiting) >= SHARE_MIN and self._flushes < self._most_flushes())
+            self._flushes += begin
+        return begin
 
     def take(self, most: int, answered: int) -> Waiting[T, R]:
-        """The longest waiting: half of them and of those who were answered a moment ago and may have more to come.
+        """The longest waiting: an equal share of all, counting those who were answered a moment ago.
 
-        Nobody flushes any more when none is left.
+        When none is left, the flush of whoever asked is over.
         """
         with self._lock:
-            half = -(-(len(self.waiting) + answered) // 2)
-            count = min(max(half, SHARE_MIN), most)
+            share = -(-(len(self.waiting) + self._flushed) // (self._most_flushes() + 1))
+            count = min(max(share, SHARE_MIN), most)
             taken, self.waiting = self.waiting[:count], self.waiting[count:]
-            self.busy = bool(taken)
+            self._flushed += len(taken) - answered
+            self._flushes -= not taken
         return taken
 
     def leave(self) -> None:
         """Nobody waits any more."""
         with self._lock:
             self.waiting.clear()
-            self.busy = False
+            self._flushes = self._flushed = 0
+
+    def _most_flushes(self) -> int:
+        return self._at_once if len(self.waiting) + self._flushed < MANY else 1
 
 
 class Gathering(Generic[T, R]):
@@ -72,16 +83,19 @@ class Gathering(Generic[T, R]):
         flush: Callable[[Sequence[T]], Sequence[R]],
         *,
         most: int,
+        at_once: int = 1,
         flush_async: Callable[[Sequence[T]], Awaitable[Sequence[R] | None]] | None = None,
     ) -> None:
         """
         Args:
             most: so many items go together at most.
+            at_once: so many flushes may be under way at the same time, unless there are many callers.
             flush_async: a way without a thread, tried first; it answers None where it cannot.
         """
         self._flush = flush
         self._flush_async = flush_async
         self._most = most
+        self._at_once = at_once
         self._crowds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Crowd[T, R]] = WeakKeyDictionary()
         self._recent: tuple[int, Callable[[], asyncio.AbstractEventLoop | None], _Crowd[T, R]]
         self._forget()
@@ -116,13 +130,13 @@ class Gathering(Generic[T, R]):
         if thread == threading.get_ident() and loop is not None and loop.is_running():
             return loop, crowd
         loop = asyncio.get_running_loop()
-        crowd = self._crowds.get(loop) or self._crowds.setdefault(loop, _Crowd())
+        crowd = self._crowds.get(loop) or self._crowds.setdefault(loop, _Crowd(self._at_once))
         self._recent = threading.get_ident(), ref(loop), crowd
         return loop, crowd
 
     def _forget(self) -> None:
         """In a forked process, the loop of its parent may look as if it still ran."""
-        self._recent = 0, lambda: None, _Crowd()
+        self._recent = 0, lambda: None, _Crowd(self._at_once)
 
     def _start(self, loop: asyncio.AbstractEventLoop, crowd: _Crowd[T, R]) -> None:
         if self._flush_async is None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 TOGETHER_MAX = 100
 """Maximum number of keys in one transaction: their rows are locked until it commits."""
+AT_ONCE = 2
+"""Transactions of one event loop that PostgreSQL commits at the same time."""
 GROUPED_BYTES_MAX = 16_384
 """Larger answers are stored each with a statement of its own."""
 
@@ -97,8 +99,12 @@ class KeysTogether:
         from holdfast.base.gathering import Gathering
         from holdfast.store import Engine
 
-        on_loop = None if self._store.engine is Engine.SQLITE else self._write_all_async
-        self._async = Gathering(self.write_all, most=TOGETHER_MAX, flush_async=on_loop)
+        if self._store.engine is Engine.SQLITE:
+            self._async = Gathering(self.write_all, most=TOGETHER_MAX)
+        else:
+            self._async = Gathering(
+                self.write_all, most=TOGETHER_MAX, at_once=AT_ONCE, flush_async=self._write_all_async
+            )
         return self._async
 
     async def _write_all_async(self, writes: Sequence[Write]) -> Sequence[Told] | None:

@@ -6,7 +6,6 @@ they were claimed. What is done gathers until the pump takes it.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -14,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from holdfast.base import monotonic_s
+from holdfast.base.frames import frame_of
 from holdfast.worker.attempt import Outcome, attempt, attempt_async, overdue, time_limit_s
 from holdfast.worker.handlers import Handler, Handlers, QueueSettings
 from holdfast.worker.job import Held, Job
@@ -119,7 +119,7 @@ class Crew:
                 # The loop itself cancels a coroutine at its limit, and settles it unless it goes on all the same.
                 if now_s - started_s > limit_s + (CANCEL_S if handler.asynchronous else 0.0):
                     self._abandoned += 1
-                    stack = None if handler.asynchronous else sys._current_frames().get(thread)
+                    stack = None if handler.asynchronous else frame_of(thread)
                     self._settle(job, overdue(handler, job, limit_s, started_s, stopped_at=stack))
             self._call_hands()
 
