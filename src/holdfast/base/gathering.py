@@ -22,8 +22,6 @@ R = TypeVar("R")
 
 SHARE_MIN = 8
 """So few are not worth dividing."""
-MANY = 64
-"""With so many callers one flush at a time keeps the program and the database busy, and larger ones cost less."""
 THREADS_MAX = 32
 """Maximum number of flushes that are under way in threads."""
 
@@ -31,48 +29,39 @@ Waiting = list[tuple[T, "asyncio.Future[R]"]]
 
 
 class _Crowd(Generic[T, R]):
-    """Who is waiting on one loop, and how many are being flushed."""
+    """Who is waiting on one loop, and whether somebody is being flushed."""
 
-    __slots__ = ("__weakref__", "_at_once", "_flushed", "_flushes", "_lock", "waiting")
+    __slots__ = ("__weakref__", "_lock", "busy", "waiting")
 
-    def __init__(self, at_once: int) -> None:
+    def __init__(self) -> None:
         self.waiting: Waiting[T, R] = []
-        self._at_once = at_once
-        self._flushes = 0
-        """How many flushes are under way, or about to begin."""
-        self._flushed = 0
-        """How many items are in them."""
+        self.busy = False
         self._lock = threading.Lock()
 
     def join(self, item: T, future: asyncio.Future[R]) -> bool:
-        """Wait with the others; True when the caller has to see to a flush."""
+        """Wait with the others; True when nobody flushes and the caller has to see to it."""
         with self._lock:
             self.waiting.append((item, future))
-            begin = not self._flushes or (len(self.waiting) >= SHARE_MIN and self._flushes < self._most_flushes())
-            self._flushes += begin
-        return begin
+            idle, self.busy = not self.busy, True
+        return idle
 
     def take(self, most: int, answered: int) -> Waiting[T, R]:
-        """The longest waiting: an equal share of all, counting those who were answered a moment ago.
+        """The longest waiting: half of them and of those who were answered a moment ago and may have more to come.
 
-        When none is left, the flush of whoever asked is over.
+        Nobody flushes any more when none is left.
         """
         with self._lock:
-            share = -(-(len(self.waiting) + self._flushed) // (self._most_flushes() + 1))
-            count = min(max(share, SHARE_MIN), most)
+            half = -(-(len(self.waiting) + answered) // 2)
+            count = min(max(half, SHARE_MIN), most)
             taken, self.waiting = self.waiting[:count], self.waiting[count:]
-            self._flushed += len(taken) - answered
-            self._flushes -= not taken
+            self.busy = bool(taken)
         return taken
 
     def leave(self) -> None:
         """Nobody waits any more."""
         with self._lock:
             self.waiting.clear()
-            self._flushes = self._flushed = 0
-
-    def _most_flushes(self) -> int:
-        return self._at_once if len(self.waiting) + self._flushed < MANY else 1
+            self.busy = False
 
 
 class Gathering(Generic[T, R]):
@@ -83,19 +72,16 @@ class Gathering(Generic[T, R]):
         flush: Callable[[Sequence[T]], Sequence[R]],
         *,
         most: int,
-        at_once: int = 1,
         flush_async: Callable[[Sequence[T]], Awaitable[Sequence[R] | None]] | None = None,
     ) -> None:
         """
         Args:
             most: so many items go together at most.
-            at_once: so many flushes may be under way at the same time, unless there are many callers.
             flush_async: a way without a thread, tried first; it answers None where it cannot.
         """
         self._flush = flush
         self._flush_async = flush_async
         self._most = most
-        self._at_once = at_once
         self._crowds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Crowd[T, R]] = WeakKeyDictionary()
         self._recent: tuple[int, Callable[[], asyncio.AbstractEventLoop | None], _Crowd[T, R]]
         self._forget()
@@ -130,13 +116,13 @@ class Gathering(Generic[T, R]):
         if thread == threading.get_ident() and loop is not None and loop.is_running():
             return loop, crowd
         loop = asyncio.get_running_loop()
-        crowd = self._crowds.get(loop) or self._crowds.setdefault(loop, _Crowd(self._at_once))
+        crowd = self._crowds.get(loop) or self._crowds.setdefault(loop, _Crowd())
         self._recent = threading.get_ident(), ref(loop), crowd
         return loop, crowd
 
     def _forget(self) -> None:
         """In a forked process, the loop of its parent may look as if it still ran."""
-        self._recent = 0, lambda: None, _Crowd(self._at_once)
+        self._recent = 0, lambda: None, _Crowd()
 
     def _start(self, loop: asyncio.AbstractEventLoop, crowd: _Crowd[T, R]) -> None:
         if self._flush_async is None:
@@ -161,6 +147,7 @@ class Gathering(Generic[T, R]):
                 loop.call_soon_threadsafe(_answer, batch, told)
             except RuntimeError:  # the loop was closed: nobody waits any more
                 crowd.leave()
+                return
 
     async def _work_off_async(self, crowd: _Crowd[T, R]) -> None:
         """Flush on the loop until nobody waits."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 TOGETHER_MAX = 100
 """Maximum number of keys in one transaction: their rows are locked until it commits."""
-AT_ONCE = 2
-"""Transactions of one event loop that PostgreSQL commits at the same time."""
 GROUPED_BYTES_MAX = 16_384
 """Larger answers are stored each with a statement of its own."""
 
@@ -99,12 +97,8 @@ class KeysTogether:
         from holdfast.base.gathering import Gathering
         from holdfast.store import Engine
 
-        if self._store.engine is Engine.SQLITE:
-            self._async = Gathering(self.write_all, most=TOGETHER_MAX)
-        else:
-            self._async = Gathering(
-                self.write_all, most=TOGETHER_MAX, at_once=AT_ONCE, flush_async=self._write_all_async
-            )
+        on_loop = None if self._store.engine is Engine.SQLITE else self._write_all_async
+        self._async = Gathering(self.write_all, most=TOGETHER_MAX, flush_async=on_loop)
         return self._async
 
     async def _write_all_async(self, writes: Sequence[Write]) -> Sequence[Told] | None:
