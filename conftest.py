@@ -154,7 +154,7 @@ def recycled() -> dict[str, str]:
 
 @pytest.fixture
 def emptied_dsn(postgres_server: PostgresAddress, postgres_template: str, recycled: dict[str, str]) -> Iterator[str]:
-    """A database with our schema and nothing else; whoever is still connected to it after the test is put out.
+    """A database with our schema and nothing else; connections still open after the test are terminated.
 
     The tests of a system override the template with one that has the tables of the system too.
     """

@@ -101,7 +101,7 @@ class Gathering(Generic[T, R]):
         loop, crowd = self._here()
         future: asyncio.Future[R] = loop.create_future()
         if crowd.join(item, future):
-            # Not at once: whoever is about to submit in this turn of the loop goes along.
+            # Deferred, so that items submitted in the same iteration of the loop join the batch.
             loop.call_soon(self._start, loop, crowd)
         return future
 

@@ -98,7 +98,7 @@ VALUES ({now_us}, :subject, :verb, :operation, :code, :duration_us, :reason);
 -- Begins of keys that are new and finishes of keys that are held, in one statement.
 -- On SQLite the triggers of the view say what is done; one row that is not usual refuses all of them.
 -- On PostgreSQL the tokens of those that were usual come back. A key that is there is left out before the insert, which
--- would wait for whoever is changing it. A held row is found by its primary key first and then by its place: a join of
+-- would wait for the transaction that changes it. A held row is found by its primary key first and then by its place: a join of
 -- the two tables might as well look for the given rows in all keys. One that moves meanwhile is not found; it is then
 -- finished by itself. Subqueries have a limit, so that they are asked by the primary key, row by row.
 /* postgresql:
