@@ -30,6 +30,12 @@ ASKED = {"operation": "make", "key": "k", "request_hash": request_hash(body="r")
 PATIENCE_S = 60.0
 
 
+@pytest.fixture(autouse=True)
+def _ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that renews keys ends at once when there is none, instead of some seconds later."""
+    monkeypatch.setattr(heartbeat_module, "IDLE_S", 0.05)
+
+
 class Effects:
     """A table of the user's own, written over the user's own connections."""
 
@@ -215,7 +221,6 @@ def test_nobody_waits_for_a_holder_that_is_committing(postgres_dsn: str) -> None
 
 HOLDER = """
 import sys, threading
-from holdfast.guard import heartbeat
 from holdfast.guard.idempotency import Answer, Keys
 from holdfast.store import Store
 url, lease_s, how = sys.argv[1:]
@@ -343,6 +348,30 @@ def test_one_thread_renews_all_keys(store: Store) -> None:
         for block in held:
             block.__exit__(None, None, None)
     wait_until(lambda: not beating(), within_s=PATIENCE_S, what="the thread ends")
+
+
+def test_moments_without_a_key_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread for each of them cost a busy server more than the keys themselves."""
+    begun: list[str] = []
+    original = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        begun.append(thread.name)
+        original(thread)
+
+    monkeypatch.setattr(heartbeat_module, "IDLE_S", PATIENCE_S)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    wait_until(lambda: not beating(), within_s=PATIENCE_S, what="the thread of other tests ends")
+    store = Store.open("sqlite://")
+    store.migrate()
+    keys = Keys(store)
+    started = keys.begin(**ASKED)
+    assert isinstance(started, Started)
+    for _ in range(200):
+        with keys.held(started):
+            pass
+    assert begun.count("holdfast-keys") == 1
+    store.close()
 
 
 def lease_end(keys: Keys, number: int) -> int:

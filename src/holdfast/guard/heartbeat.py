@@ -1,7 +1,7 @@
 """One thread that renews every idempotency key this process holds.
 
-It runs while there is something to renew and ends by itself. A lease is real time: the thread waits on the real
-clock, and renews each key in the world of its holder.
+It runs while there is something to renew, and ends by itself some seconds later. A lease is real time: the thread
+waits on the real clock, and renews each key in the world of its holder.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 BEATS_PER_LEASE = 3
 BATCH_MAX = 200
+IDLE_S = 5.0
+"""How long the thread waits for another key before it ends: to start one for each moment without a key costs more than
+the keys themselves."""
 
 
 @dataclass(slots=True)
@@ -86,7 +89,8 @@ class Heartbeat:
             _beat(due)
 
     def _next(self) -> list[_Held] | None:
-        """Wait until keys are due; None when none is left to wait for."""
+        """Wait until keys are due; None when none was held for a while."""
+        idle_until_s: float | None = None
         with self._changed:
             while True:
                 now_s = REAL.monotonic_s()
@@ -97,14 +101,18 @@ class Heartbeat:
                         held.due_s = now_s + held.lease_s / BEATS_PER_LEASE
                     return due
                 if known:
+                    idle_until_s = None
                     self._wakes_s = min(held.due_s for held in known)
-                    # A key that is dropped meanwhile is left to this moment, so that short work wakes nobody.
-                    self._changed.wait(min(self._wakes_s - now_s, threading.TIMEOUT_MAX))
+                elif idle_until_s is None:
+                    self._wakes_s = idle_until_s = now_s + IDLE_S
+                elif now_s >= idle_until_s:
+                    thread, self._thread = self._thread, None
+                    if not self._held:
+                        return None
+                    self._thread = thread  # a key came in this moment, and may have been told that a thread is there
                     continue
-                thread, self._thread = self._thread, None
-                if not self._held:
-                    return None
-                self._thread = thread  # a key came in this moment, and may have been told that a thread is there
+                # A key that is dropped meanwhile is left to this moment, so that short work wakes nobody.
+                self._changed.wait(min(self._wakes_s - now_s, threading.TIMEOUT_MAX))
 
 
 class Held:
