@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -95,6 +95,48 @@ async def test_an_error_reaches_everyone_of_its_flush_and_nobody_else() -> None:
     assert answers[:2] == [10, 20]
     assert [type(answer) for answer in answers[2:4]] == [ValueError, ValueError]
     assert answers[4] == 50
+
+
+async def test_what_cannot_be_prepared_reaches_everyone_of_its_flush_and_nobody_else() -> None:
+    flushes = Flushes()
+
+    def prepare(items: Sequence[int]) -> Callable[[], list[int]]:
+        if 3 in items:
+            raise ValueError("three")
+        return lambda: flushes(items)
+
+    gathering = Gathering(flushes, most=2, prepare=prepare)
+    answers = await asyncio.gather(*(gathering.submit(item) for item in range(6)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [int, int, ValueError, ValueError, int, int]
+    assert flushes.batches == [[0, 1], [4, 5]]
+
+
+async def test_whoever_is_flushed_is_answered_while_the_next_flush_is_under_way() -> None:
+    release = threading.Event()
+
+    def flush(items: Sequence[int]) -> list[int]:
+        if 2 in items:
+            release.wait(10)
+        return [10 * item for item in items]
+
+    gathering = Gathering(flush, most=1)
+    first, second = (asyncio.create_task(gathering.submit(item)) for item in (1, 2))
+    try:
+        assert await asyncio.wait_for(first, 10) == 10
+        assert not second.done()
+    finally:
+        release.set()
+    assert await second == 20
+
+
+async def test_nobody_is_forgotten_who_comes_while_a_thread_finds_that_none_is_left() -> None:
+    gathering = Gathering(Flushes(), most=10)
+
+    async def call(item: int) -> None:
+        for _ in range(2_000):
+            assert await gathering.submit(item) == 10 * item
+
+    await asyncio.wait_for(asyncio.gather(*(call(item) for item in range(3))), 60)
 
 
 async def test_a_caller_that_is_cancelled_hinders_nobody() -> None:

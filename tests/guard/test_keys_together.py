@@ -13,8 +13,8 @@ from holdfast.catalog.context import enriched
 from holdfast.catalog.core import DATABASE_CONNECTION_ERROR
 from holdfast.guard import keys_together
 from holdfast.guard.idempotency import Answer, Begun, InProgress, Keys, Mismatch, Replay, Started
-from holdfast.guard.key_batches import Finish
-from holdfast.guard.key_ledger import stored
+from holdfast.guard.key_batches import Finish, _rows
+from holdfast.guard.key_ledger import Claim, stored
 from holdfast.store import Store
 
 CALLERS = 32
@@ -51,7 +51,7 @@ def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
         monkeypatch.setattr(Store, way, counted)
 
-    for way in ("atomic", "put_many", "many_rows", "many_rows_async"):
+    for way in ("atomic", "prepare_put", "many_rows", "many_rows_async"):
         count(way)
     return made
 
@@ -101,6 +101,35 @@ def test_whoever_comes_too_late_in_a_batch_concerns_nobody_else(store: Store, bo
     assert isinstance(replay, Replay)
     assert replay.answer.body == body
     keys.finish(taken_over, ANSWER)
+
+
+def test_what_an_answer_does_not_have_is_null(store: Store) -> None:
+    """A batch is given empty texts instead."""
+    keys = Keys(store)
+    held = [started(keys, key) for key in ("bare", "full")]
+    bare, full = (stored(Answer(204, (), b"", ids), frozenset()) for ids in ({}, {"order": "o-1"}))
+    finishes = [Finish.of(held[0], bare, None), Finish.of(held[1], full, "NO_STOCK")]
+    claim = keys._claim(tenant="t", operation="pay", key="new", request_hash="r")
+    assert [type(told) for told in keys._together.write_all([*finishes, claim])] == [bool, bool, Started]
+    with store.database.transaction(write=False) as execute:
+        rows = execute("SELECT key, resources, lease_until_us IS NULL FROM holdfast_idempotency", {}).fetchall()
+        noted = execute("SELECT code, reason FROM holdfast_journal ORDER BY id", {}).fetchall()
+        (new,) = execute(
+            "SELECT status, headers, body, resources FROM holdfast_idempotency WHERE key = 'new'", {}
+        ).fetchall()
+    assert sorted(map(tuple, rows)) == [("bare", None, True), ("full", '{"order":"o-1"}', True), ("new", None, False)]
+    assert sorted(map(tuple, noted), key=str) == [("NO_STOCK", None), (None, None)]
+    assert tuple(new) == (None, None, None, None)
+    replay = begin(keys, "bare")
+    assert isinstance(replay, Replay)
+    assert replay.answer == Answer(204, (), b"")
+
+
+def test_sqlite_is_given_nothing_that_its_driver_would_ask_to_adapt() -> None:
+    """To ask costs more than to bind, and nobody else can run meanwhile."""
+    claim = Claim("t", "pay", "k", "r", 7, 1, 2)
+    rows = _rows([claim, Finish.of(claim.started(5), stored(ANSWER, frozenset()), None)], bytearray)
+    assert {type(value) for row in rows for value in row} == {int, str, bytearray}
 
 
 def test_a_key_that_was_there_before_costs_the_others_of_its_batch_little(store: Store, commits: list[int]) -> None:
@@ -173,8 +202,9 @@ async def test_a_failure_of_a_batch_is_told_to_each_as_one_of_its_own_request(
     async def not_here(*_: object, **__: object) -> None:
         return None
 
-    for way in ("atomic", "put_many", "many_rows"):
+    for way in ("atomic", "many_rows"):
         monkeypatch.setattr(Store, way, away)
+    monkeypatch.setattr(Store, "prepare_put", lambda *_, **__: away)
     monkeypatch.setattr(Store, "many_rows_async", not_here)
 
     async def call(number: int) -> Failure:

@@ -65,7 +65,7 @@ def test_sqlite_is_given_few_rows_value_by_value() -> None:
         "SELECT ?, given.n, ':no', ? FROM"
         f" (SELECT column1 AS id, column2 AS n FROM (VALUES {rows}) LIMIT ?) AS given LIMIT ?"
     )
-    assert parameters == [7, 8, "a", 1, "b", 2, "c", 3, None, None, 3, 7]
+    assert parameters == [7, 8, "a", 1, "b", 2, "c", 3, 0, 0, 3, 7]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 255, 256, 257, 1_000])

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakSet, ref
 
@@ -29,39 +30,40 @@ Waiting = list[tuple[T, "asyncio.Future[R]"]]
 
 
 class _Crowd(Generic[T, R]):
-    """Who is waiting on one loop, and whether somebody is being flushed."""
+    """Who is waiting on one loop, and whether somebody is being flushed.
 
-    __slots__ = ("__weakref__", "_lock", "busy", "waiting")
+    Two threads know it: the loop's, in which items join, and the one that flushes. Lists are changed by one operation
+    each, and `flushing` is held from the first item that joins until none is left, so nothing else is locked.
+    """
+
+    __slots__ = ("__weakref__", "flushing", "waiting")
 
     def __init__(self) -> None:
         self.waiting: Waiting[T, R] = []
-        self.busy = False
-        self._lock = threading.Lock()
-
-    def join(self, item: T, future: asyncio.Future[R]) -> bool:
-        """Wait with the others; True when nobody flushes and the caller has to see to it."""
-        with self._lock:
-            self.waiting.append((item, future))
-            idle, self.busy = not self.busy, True
-        return idle
+        self.flushing = threading.Lock()
 
     def take(self, most: int, answered: int) -> Waiting[T, R]:
         """The longest waiting: half of them and of those who were answered a moment ago and may have more to come.
 
         Nobody flushes any more when none is left.
         """
-        with self._lock:
-            half = -(-(len(self.waiting) + answered) // 2)
+        waiting = self.waiting
+        while True:
+            half = -(-(len(waiting) + answered) // 2)
             count = min(max(half, SHARE_MIN), most)
-            taken, self.waiting = self.waiting[:count], self.waiting[count:]
-            self.busy = bool(taken)
-        return taken
+            taken = waiting[:count]
+            del waiting[:count]
+            if taken:
+                return taken
+            self.flushing.release()
+            # An item that joined before this found somebody who flushes.
+            if not waiting or not self.flushing.acquire(blocking=False):
+                return taken
 
     def leave(self) -> None:
         """Nobody waits any more."""
-        with self._lock:
-            self.waiting.clear()
-            self.busy = False
+        self.waiting.clear()
+        self.flushing.release()
 
 
 class Gathering(Generic[T, R]):
@@ -73,14 +75,18 @@ class Gathering(Generic[T, R]):
         *,
         most: int,
         flush_async: Callable[[Sequence[T]], Awaitable[Sequence[R] | None]] | None = None,
+        prepare: Callable[[Sequence[T]], Callable[[], Sequence[R]]] | None = None,
     ) -> None:
         """
         Args:
             most: so many items go together at most.
             flush_async: a way without a thread, tried first; it answers None where it cannot.
+            prepare: the same as `flush` in two steps: all that needs the interpreter first, then a function that
+                mostly waits for the database.
         """
         self._flush = flush
         self._flush_async = flush_async
+        self._prepare = prepare or (lambda items: partial(flush, items))
         self._most = most
         self._crowds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Crowd[T, R]] = WeakKeyDictionary()
         self._recent: tuple[int, Callable[[], asyncio.AbstractEventLoop | None], _Crowd[T, R]]
@@ -98,23 +104,21 @@ class Gathering(Generic[T, R]):
 
     def join(self, item: T) -> asyncio.Future[R]:
         """The same without a coroutine of its own: what is returned is to be awaited."""
-        loop, crowd = self._here()
+        # A loop that has run in this thread and still runs is the one: asyncio itself makes a system call to find out,
+        # and nearly always there is one loop.
+        thread, recent, crowd = self._recent
+        loop = recent()
+        if loop is None or thread != threading.get_ident() or not loop.is_running():
+            loop, crowd = self._here()
         future: asyncio.Future[R] = loop.create_future()
-        if crowd.join(item, future):
+        crowd.waiting.append((item, future))
+        if crowd.flushing.acquire(False):
             # Deferred, so that items submitted in the same iteration of the loop join the batch.
             loop.call_soon(self._start, loop, crowd)
         return future
 
     def _here(self) -> tuple[asyncio.AbstractEventLoop, _Crowd[T, R]]:
-        """The running loop, and who waits on it.
-
-        A loop that has run in this thread and still runs is the one: asyncio itself makes a system call to find out,
-        and nearly always there is one loop.
-        """
-        thread, recent, crowd = self._recent
-        loop = recent()
-        if thread == threading.get_ident() and loop is not None and loop.is_running():
-            return loop, crowd
+        """The running loop, and who waits on it."""
         loop = asyncio.get_running_loop()
         crowd = self._crowds.get(loop) or self._crowds.setdefault(loop, _Crowd())
         self._recent = threading.get_ident(), ref(loop), crowd
@@ -135,19 +139,38 @@ class Gathering(Generic[T, R]):
 
     def _work_off(self, loop: asyncio.AbstractEventLoop, crowd: _Crowd[T, R]) -> None:
         """Flush in this thread until nobody waits."""
-        answered = 0
-        while batch := crowd.take(self._most, answered):
-            answered = len(batch)
-            told: Sequence[R] | BaseException
+        answered: Waiting[T, R] = []
+        told: Sequence[R] | BaseException = ()
+        while True:
+            batch = crowd.take(self._most, len(answered))
+            flush = self._prepared([item for item, _ in batch]) if batch else None
             try:
-                told = self._flush([item for item, _ in batch])
-            except BaseException as error:  # noqa: BLE001 - everyone in the batch gets it
-                told = error
-            try:
-                loop.call_soon_threadsafe(_answer, batch, told)
+                # Not before the next flush is prepared: the loop would wake up only to wait for the interpreter.
+                if answered:
+                    loop.call_soon_threadsafe(_answer, answered, told)
             except RuntimeError:  # the loop was closed: nobody waits any more
-                crowd.leave()
+                if batch:
+                    crowd.leave()
                 return
+            if flush is None:
+                return
+            answered, told = batch, flush()
+
+    def _prepared(self, items: Sequence[T]) -> Callable[[], Sequence[R] | BaseException]:
+        """What remains to be done for the items; it answers an error instead of raising it."""
+        try:
+            flush = self._prepare(items)
+        except BaseException as error:  # noqa: BLE001 - everyone in the batch gets it
+            unfit = error
+            return lambda: unfit
+
+        def flushed() -> Sequence[R] | BaseException:
+            try:
+                return flush()
+            except BaseException as error:  # noqa: BLE001 - as above
+                return error
+
+        return flushed
 
     async def _work_off_async(self, crowd: _Crowd[T, R]) -> None:
         """Flush on the loop until nobody waits."""

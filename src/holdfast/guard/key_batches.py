@@ -6,7 +6,7 @@ key, which leave the same rows. Every key stands for itself: a batch may be done
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -50,13 +50,14 @@ Done = dict[int, Started | bool]
 """What became of the writes that were usual, by their tokens: the key that was taken, or True for a stored answer."""
 
 WRITE = "idempotency.write_keys"
-NO_ANSWER = (None,) * 7
+NO_ANSWER = (0, "", b"", "", "", "", 0)
+"""What the row of a begin has where the one of a finish has its answer; nobody reads it."""
 REFUSED = {CONSTRAINT_VIOLATED.code, DUPLICATE_RECORD.code}
 """What SQLite says when a key is there already, or is not held."""
 
 
-def write(store: Store, writes: Sequence[Write], *, expires_us: int) -> Done:
-    """Write what is usual, in one transaction.
+def prepare(store: Store, writes: Sequence[Write], *, expires_us: int) -> Callable[[], Done]:
+    """Write what is usual, in one transaction: what is answered does it.
 
     Args:
         writes: each of a key of its own, in the order of their keys.
@@ -65,47 +66,55 @@ def write(store: Store, writes: Sequence[Write], *, expires_us: int) -> Done:
         Failure: the database's own.
     """
     if store.engine == key_ledger.SQLITE:
-        return _write_all_or_none(store, writes, expires_us=expires_us)
-    rows = _rows(writes, as_text=True)
-    return _done(writes, store.many_rows(WRITE, rows, repeatable=True, expires_us=expires_us))
+        return _prepare_all_or_none(store, writes, expires_us=expires_us)
+    rows = _rows(writes, bytes.hex)
+    return lambda: _done(writes, store.many_rows(WRITE, rows, repeatable=True, expires_us=expires_us))
 
 
 async def write_async(store: Store, writes: Sequence[Write], *, expires_us: int) -> Done | None:
     """The same on an event loop; None where that cannot be, or when it is not known what became of it."""
-    rows = await store.many_rows_async(WRITE, _rows(writes, as_text=True), expires_us=expires_us)
+    rows = await store.many_rows_async(WRITE, _rows(writes, bytes.hex), expires_us=expires_us)
     return None if rows is None else _done(writes, rows)
 
 
-def _write_all_or_none(store: Store, writes: Sequence[Write], *, expires_us: int) -> Done:
+def _prepare_all_or_none(store: Store, writes: Sequence[Write], *, expires_us: int) -> Callable[[], Done]:
     """All of it in one statement of SQLite, or none of it where something is not usual."""
     moment_us = now_us()
-    rows = _rows(writes, as_text=False)
-    try:
-        store.put_many(WRITE, rows, repeatable=True, expires_us=expires_us, now_us=moment_us)
-    except Failure as refused:
-        if refused.code not in REFUSED:
-            raise
-        # Nearly always a key that was there before: the answers of the others need not suffer from it.
-        finishes = [one for one in writes if not isinstance(one, Claim)]
-        some = 0 < len(finishes) < len(writes)
-        return _write_all_or_none(store, finishes, expires_us=expires_us) if some else {}
-    return {one.token: one.started(moment_us) if isinstance(one, Claim) else True for one in writes}
+    put = store.prepare_put(WRITE, _rows(writes, bytearray), expires_us=expires_us, now_us=moment_us)
+
+    def write() -> Done:
+        try:
+            put()
+        except Failure as refused:
+            if refused.code not in REFUSED:
+                raise
+            # Nearly always a key that was there before: the answers of the others need not suffer from it.
+            finishes = [one for one in writes if not isinstance(one, Claim)]
+            some = 0 < len(finishes) < len(writes)
+            return _prepare_all_or_none(store, finishes, expires_us=expires_us)() if some else {}
+        return {one.token: one.started(moment_us) if isinstance(one, Claim) else True for one in writes}
+
+    return write
 
 
-def _rows(writes: Sequence[Write], *, as_text: bool) -> list[Row]:
+def _rows(writes: Sequence[Write], of_body: Callable[[bytes], str | bytearray]) -> list[Row]:
     """The writes as their statement takes them, with what the journal tells of finishes.
 
+    All of it is numbers and texts, and an empty text stands for none: SQLite's driver binds these at once, while of
+    None, bool and bytes it asks first whether somebody wants to adapt them; and a column without NULL is one `join`
+    for PostgreSQL.
+
     Args:
-        as_text: bodies in hex, for PostgreSQL, which is given columns as text.
+        of_body: a copy that SQLite's driver binds at once, or hex for PostgreSQL, which is given columns as text.
     """
     now_s = monotonic_s()
+    nothing = (*NO_ANSWER[:2], of_body(b""), *NO_ANSWER[3:])
     return [
-        (False, *one[:6], *NO_ANSWER)
+        (0, *one[:6], *nothing)
         if isinstance(one, Claim)
         else (
-            *(True, *one[:3], None, one.token, None, one.status, one.headers),
-            *(one.body.hex() if as_text else one.body, one.resources),
-            *(canonical_list(*one[:3]), one.code, round((now_s - one.started.began_s) * 1_000_000)),
+            *(1, *one[:3], "", one.token, 0, one.status, one.headers, of_body(one.body), one.resources or ""),
+            *(canonical_list(*one[:3]), one.code or "", round((now_s - one.started.began_s) * 1_000_000)),
         )
         for one in writes
     ]

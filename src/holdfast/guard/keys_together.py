@@ -7,7 +7,7 @@ loop itself. Two callers with the same key never share a batch: the second would
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -54,14 +54,23 @@ class KeysTogether:
 
     def write_all(self, writes: Sequence[Write]) -> list[Told]:
         """Write these: the usual ones together, each of the others by itself, so that it concerns nobody else."""
+        return self.prepare(writes)()
+
+    def prepare(self, writes: Sequence[Write]) -> Callable[[], list[Told]]:
+        """The same in two steps: what remains to be done is nearly all the database's work."""
         usual = _usual(_each_key_once(writes))
+        write = key_batches.prepare(self._store, usual, expires_us=self._expires_us) if usual else dict
+        return lambda: self._write(writes, usual, write)
+
+    def _write(self, writes: Sequence[Write], usual: Sequence[Write], write: Callable[[], Done]) -> list[Told]:
         done: Done = {}
         try:
-            if usual:
-                done = key_batches.write(self._store, usual, expires_us=self._expires_us)
+            done = write()
         except Failure as failure:
             if failure.retryable or len(writes) == 1:
                 return [failure] * len(writes)
+        if len(done) == len(writes):
+            return [done[one.token] for one in writes]
         return self._write_rest(writes, _told(usual, done))
 
     def _write_rest(self, writes: Sequence[Write], found: dict[int, Told]) -> list[Told]:
@@ -98,7 +107,7 @@ class KeysTogether:
         from holdfast.store import Engine
 
         on_loop = None if self._store.engine is Engine.SQLITE else self._write_all_async
-        self._async = Gathering(self.write_all, most=TOGETHER_MAX, flush_async=on_loop)
+        self._async = Gathering(self.write_all, most=TOGETHER_MAX, flush_async=on_loop, prepare=self.prepare)
         return self._async
 
     async def _write_all_async(self, writes: Sequence[Write]) -> Sequence[Told] | None:

@@ -29,11 +29,12 @@ def bound(statement: Statement, engine: Engine, rows: Sequence[Row], shared: dic
         return statement.text, {**given(statement, engine, rows), **shared}
     if statement.clocked and "now_us" not in shared:
         shared["now_us"] = now_us()
-    # Few sizes are prepared, so that few texts are: what is left of a size is bound to NULL and never read.
+    # Few sizes are prepared, so that few texts are: what is left of a size is never read. A number is bound faster
+    # than NULL, which the driver would first ask to adapt.
     size = 1 << (len(rows) - 1).bit_length()
     values = [shared[name] for name in form.names_before]
     values += chain.from_iterable(rows)
-    values += [None] * (form.width * (size - len(rows)))
+    values += [0] * (form.width * (size - len(rows)))
     values.append(len(rows))
     values += [shared[name] for name in form.names_after]
     return _text(form, size), values

@@ -206,10 +206,15 @@ class Store:
         follow = None if then is None else (self._statements[then[0]].text, then[1])
         return self._tried(lambda: self.database.put(statement.text, parameters, follow), repeatable=repeatable)
 
-    def put_many(self, name: str, rows: Sequence[Row], /, *, repeatable: bool = False, **shared: Any) -> None:
-        """Run one statement for many rows that is a transaction of its own and answers nothing."""
+    def prepare_put(self, name: str, rows: Sequence[Row], /, **shared: Any) -> Callable[[], None]:
+        """One statement for many rows that is a transaction of its own, may be repeated and answers nothing: what is
+        returned runs it."""
         text, parameters = bound(self._statements[name], self.engine, rows, shared)
-        self._tried(lambda: self.database.put(text, parameters), repeatable=repeatable)
+
+        def put() -> None:
+            self._tried(lambda: self.database.put(text, parameters), repeatable=True)
+
+        return put
 
     def many_rows(self, name: str, rows: Sequence[Row], /, *, repeatable: bool = False, **shared: Any) -> list[Row]:
         """The same for one that answers rows."""

@@ -96,6 +96,7 @@ VALUES ({now_us}, :subject, :verb, :operation, :code, :duration_us, :reason);
 
 -- name: write_keys
 -- Begins of keys that are new and finishes of keys that are held, in one statement.
+-- An empty text stands for none: both drivers take texts much faster than NULL.
 -- On SQLite the triggers of the view say what is done; one row that is not usual refuses all of them.
 -- On PostgreSQL the tokens of those that were usual come back. A key that is there is left out before the insert, which
 -- would wait for the transaction that changes it. A held row is found by its primary key first and then by its place: a join of
@@ -118,10 +119,10 @@ WITH given AS MATERIALIZED (
 ), finished AS (
   UPDATE holdfast_idempotency AS held
      SET state = 'done', lease_until_us = NULL, status = given.status, headers = given.headers,
-         body = decode(given.body, 'hex'), resources = given.resources, expires_us = {now_us} + :expires_us
+         body = decode(given.body, 'hex'), resources = NULLIF(given.resources, ''), expires_us = {now_us} + :expires_us
     FROM given
    WHERE given.finished AND held.ctid = given.place AND held.state = 'working' AND held.token = given.token
-  RETURNING held.token, held.operation, given.subject, given.code, given.duration_us
+  RETURNING held.token, held.operation, given.subject, NULLIF(given.code, '') AS code, given.duration_us
 ), noted AS (
   INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us)
   SELECT {now_us}, subject, 'key.finished', operation, code, duration_us FROM finished
@@ -131,6 +132,6 @@ SELECT token, first_seen_us FROM begun UNION ALL SELECT token, NULL FROM finishe
 INSERT INTO holdfast_key_write (finished, tenant, operation, key, request_hash, token, at_us, lease_until_us,
                        expires_us, status, headers, body, resources, subject, code, duration_us)
 SELECT given.finished, given.tenant, given.operation, given.key, given.request_hash, given.token, {now_us},
-       {now_us} + given.lease_us, {now_us} + :expires_us, given.status, given.headers, given.body, given.resources,
-       given.subject, given.code, given.duration_us
+       {now_us} + given.lease_us, {now_us} + :expires_us, given.status, given.headers, given.body,
+       NULLIF(given.resources, ''), given.subject, NULLIF(given.code, ''), given.duration_us
   FROM {given: finished integer, tenant text, operation text, key text, request_hash text, token bigint, lease_us bigint, status integer, headers text, body blob, resources text, subject text, code text, duration_us bigint} */;
