@@ -8,6 +8,7 @@ from collections.abc import Callable, Set
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime
 from enum import Enum
+from functools import cache
 from math import isfinite
 from typing import Any
 
@@ -77,9 +78,15 @@ def digest(value: object) -> str:
 
 def text_digest(text: str) -> str:
     """SHA-256 of the text, in hex."""
+    made: str = _sha256()(text.encode()).hexdigest()
+    return made
+
+
+@cache
+def _sha256() -> Callable[[bytes], Any]:
     import hashlib  # loaded when first needed: it maps the crypto library
 
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256
 
 
 def decode(text: str | bytes, *, bytes_max: int | None = None, depth_max: int | None = None) -> Json:

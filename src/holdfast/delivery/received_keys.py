@@ -65,7 +65,7 @@ class ReceivedKeys(Keys):
             kept = None
         if kept is None:  # it is in a transaction of the handler's, or cannot be kept: the usual way knows what to do
             return await threads.run(self._settled, started, lambda _: answer)
-        await self._store(started, kept)
+        await self.store_answer_async(started, kept)
         return Answered(answer, replayed=False)
 
     def once_received(self, key: str, work: Callable[[Started], Answer], *, wait_s: float) -> Answered:

@@ -7,7 +7,7 @@ its lease, which is measured on the database's clock.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.base import monotonic_s, world
@@ -94,12 +94,14 @@ class Keys:
             raise refused("headers_kept", headers_kept, 'write {"etag"}')
         dialect = one_of("dialect", dialect, Dialect)
         self.store = store
-        self._lease_s = lease_s
+        self.lease_s = lease_s
+        """How long a holder that died blocks its key."""
         self._lease_us = int(lease_s * 1_000_000)
         # While somebody works on a key it cannot expire.
         self._expires_us = int(max(expires_s, lease_s) * 1_000_000)
         self._retry_after_s = retry_after_s
         self._headers_kept = headers_kept
+        self._headers_kept_raw = frozenset(name.encode("latin-1") for name in headers_kept)
         self._dialect = dialect
         self._classifier = classifier
         self._together = KeysTogether(store, expires_us=self._expires_us)
@@ -165,9 +167,10 @@ class Keys:
         for tries in range(BEGIN_TRIES):
             if tries:
                 await world().pause(BEGIN_WAIT_S)
-            begun = verdict(await self._together.join(claim))
-            if isinstance(begun, Started):
-                return begun
+            told = await self._together.join(claim)
+            if isinstance(told, Started):
+                return told
+            begun = verdict(told)
             if isinstance(begun, InProgress) and OPEN_KEYS.knows(self.store, claim):
                 import asyncio
 
@@ -206,9 +209,7 @@ class Keys:
         """
         kept = key_ledger.stored(answer, self._headers_kept)
         if tx is None:
-            if not verdict(self._together.submit(Finish.of(started, kept, code))):
-                raise _lost(started)
-            started.finished = True
+            self.store_answer(started, kept, code)
             return
         try:
             # A loss is not written down here: the caller's transaction is about to be rolled back.
@@ -225,14 +226,36 @@ class Keys:
         tx.after_commit.append(lambda: _mark_finished(started))
         if tx.joined and not heartbeat.HEARTBEAT.holds(started):
             # Nobody says when this work is over: a twin may take the key once the transaction is gone.
-            OPEN_KEYS.follow(self.store, started, lease_s=self._lease_s, work_over=False)
+            OPEN_KEYS.follow(self.store, started, lease_s=self.lease_s, work_over=False)
 
     def finish_async(self, started: Started, answer: Answer, *, code: str | None = None) -> Coroutine[Any, Any, None]:
         """As `finish` without a transaction of the caller's, for coroutines, which share commits."""
-        return self._store(started, key_ledger.stored(answer, self._headers_kept), code)
+        return self.store_answer_async(started, key_ledger.stored(answer, self._headers_kept), code)
 
-    async def _store(self, started: Started, kept: key_ledger.Stored, code: str | None = None) -> None:
-        if not verdict(await self._together.join(Finish.of(started, kept, code))):
+    def kept_reply(
+        self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes, resources: Mapping[str, str]
+    ) -> key_ledger.Stored:
+        """What is stored of a reply as ASGI writes it, for `store_answer`.
+
+        Raises:
+            SecretLeak, TypeError, ValueError: the resources have no JSON form.
+        """
+        return key_ledger.stored_reply(status, headers, body, resources, self._headers_kept_raw)
+
+    def store_answer(self, started: Started, kept: key_ledger.Stored, code: str | None) -> None:
+        """Finish the key with an answer in the form in which it is stored.
+
+        Raises:
+            Failure: IDEMPOTENCY_LOST; or the database's own.
+        """
+        if not verdict(self._together.submit(Finish.of(started, kept, code))):
+            raise _lost(started)
+        started.finished = True
+
+    async def store_answer_async(self, started: Started, kept: key_ledger.Stored, code: str | None = None) -> None:
+        """The same for coroutines, which share commits."""
+        told = await self._together.join(Finish.of(started, kept, code))
+        if told is not True and not verdict(told):
             raise _lost(started)
         started.finished = True
 
@@ -251,7 +274,7 @@ class Keys:
     def leave(self, started: Started) -> None:
         """The work is over: where its transaction goes on, a rollback frees the key. `once` does it by itself."""
         if started.within is not None and not started.finished:
-            OPEN_KEYS.follow(self.store, started, lease_s=self._lease_s, work_over=True)
+            OPEN_KEYS.follow(self.store, started, lease_s=self.lease_s, work_over=True)
 
     def release(self, started: Started, *, code: str | None = None) -> bool:
         """Give the key back unanswered, so that the same request may run again; False when it was not held."""
@@ -263,7 +286,7 @@ class Keys:
         Raises:
             Failure: IDEMPOTENCY_LOST.
         """
-        heartbeat.renew(self.store, [started], lease_s=self._lease_s)
+        heartbeat.renew(self.store, [started], lease_s=self.lease_s)
         if started.lost:
             raise _lost(started)
 
@@ -272,7 +295,7 @@ class Keys:
 
         Entering it raises CONCURRENCY_EXCEEDED when this process holds too many keys.
         """
-        return heartbeat.Held(self.store, started, lease_s=self._lease_s)
+        return heartbeat.Held(self.store, started, lease_s=self.lease_s)
 
     def show(self, *, tenant: str = "", operation: str, key: str) -> dict[str, Any] | None:
         """What is known of a key, without the answer's body: state, status, resources, first and last seen."""

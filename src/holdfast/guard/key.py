@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 
 KEY_CHARS_MAX = 255
 
@@ -11,6 +11,9 @@ _current: ContextVar[str | None] = ContextVar("holdfast_key", default=None)
 
 current_key: Callable[[], str | None] = _current.get
 """The key under which the guarded call runs; every attempt has the same one."""
+enter_key: Callable[[str], Token[str | None]] = _current.set
+"""What `under_key` does at its beginning, for a key that was checked; give the token to `leave_key`."""
+leave_key: Callable[[Token[str | None]], None] = _current.reset
 
 
 class under_key:  # noqa: N801 - used like a function, as the context managers of the standard library are

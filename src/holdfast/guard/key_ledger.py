@@ -6,7 +6,7 @@ its own work. Zero rows back means *lost it*, never *ok*.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -110,14 +110,38 @@ def stored(answer: Answer, headers_kept: Iterable[str]) -> Stored:
     if len(answer.body) > most:
         raise AnswerInvalid(f"the body has {len(answer.body)} bytes; at most {most} are kept")
     headers = tuple([pair for pair in answer.headers if pair[0].lower() in headers_kept])
-    resources = encode(dict(answer.resources)) if answer.resources else None
-    return Stored(status=answer.status, headers=_header_text(headers), body=answer.body, resources=resources)
+    return Stored(answer.status, _header_text(headers), answer.body, _resources_text(answer.resources))
+
+
+def stored_reply(
+    status: int,
+    headers: Iterable[tuple[bytes, bytes]],
+    body: bytes,
+    resources: Mapping[str, str],
+    headers_kept: Collection[bytes],
+) -> Stored:
+    """The same for a reply as ASGI writes it, of a status that is kept and with a body that is not too large.
+
+    Raises:
+        SecretLeak, TypeError, ValueError: the resources have no JSON form.
+    """
+    kept = tuple([(name, value) for name, value in headers if name.lower() in headers_kept])
+    return Stored(status, _raw_header_text(kept), body, _resources_text(resources))
+
+
+def _resources_text(resources: Mapping[str, str]) -> str | None:
+    return encode(dict(resources)) if resources else None
 
 
 @lru_cache(maxsize=HEADER_TEXTS_MAX)
 def _header_text(headers: tuple[tuple[str, str], ...]) -> str:
     """Most answers of a service have the same headers."""
     return encode(headers)
+
+
+@lru_cache(maxsize=HEADER_TEXTS_MAX)
+def _raw_header_text(headers: tuple[tuple[bytes, bytes], ...]) -> str:
+    return encode([(str(name, "latin-1"), str(value, "latin-1")) for name, value in headers])
 
 
 def begin(tx: Tx, claim: Claim) -> Begun | None:

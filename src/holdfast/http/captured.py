@@ -6,7 +6,7 @@ again. An answer too large to keep is sent all the same; repeats are told that i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,8 @@ from holdfast.catalog.core import TRANSACTION_ROLLED_BACK
 from holdfast.catalog.failure import Failure
 from holdfast.catalog.fault import NEVER_REPLAYED, Fault
 from holdfast.catalog.status import HTTP_STATUSES
-from holdfast.guard.idempotency import Answer, Keys, Started
+from holdfast.guard.idempotency import Keys, Started
+from holdfast.guard.key_ledger import Stored
 from holdfast.guard.keyed_work import NOT_COMMITTED
 from holdfast.http.asgi import Message, Send
 from holdfast.http.aside import aside
@@ -41,7 +42,9 @@ class Captured:
         self._passing = False
         self._cause: Failure | None = None
         self._start: Message | None = None
-        self._forget()
+        self._body: list[bytes] = []
+        self._size = 0
+        self._ended = False
 
     async def send(self, message: Message) -> None:
         """Keep this part of the answer."""
@@ -84,31 +87,37 @@ class Captured:
             raise RuntimeError("the application returned without an answer")
         started, cause = self._started, self._known_cause()
         code = None if cause is None else cause.code
+        body = b"".join(self._body)
         if not (started.finished if started.within is None else await self._is_answered()):
             if started.rolled_back and self._start["status"] < FAILED_FROM:
                 raise await self._rolled_back()
             if self._is_final(cause):
-                await self._store(self._answer(resources), code)
+                await self._store(self._kept(self._start, body, resources), code)
             else:
                 await aside(lambda: self._keys.release(started, code=code))
         await self.onward(self._start)
-        await self.onward({"type": "http.response.body", "body": b"".join(self._body), "more_body": False})
+        await self.onward({"type": "http.response.body", "body": body, "more_body": False})
 
-    async def _store(self, answer: Answer, code: str | None) -> None:
+    def _kept(self, start: Message, body: bytes, resources: Mapping[str, str]) -> Stored | Exception:
+        """What is stored of the answer, or why it cannot be."""
         try:
-            await self._finish(answer, code)
+            return self._keys.kept_reply(int(start["status"]), start.get("headers", ()), body, resources)
         except (TypeError, ValueError) as unfit:
-            # The work is done and must not be done again, so its failure to answer is the answer.
-            failure = self._internal(reason=Private(str(unfit)))
-            kept = self._of_failure(failure)
-            await self._finish(kept, failure.code)
-            raise failure from unfit
+            return unfit
 
-    def _finish(self, answer: Answer, code: str | None) -> Awaitable[None]:
+    def _store(self, kept: Stored | Exception, code: str | None) -> Awaitable[None]:
+        if isinstance(kept, Exception):
+            return self._store_unfit(kept)
         if self._exchange.on_loop:
-            return self._keys.finish_async(self._started, answer, code=code)
-        self._keys.finish(self._started, answer, code=code)
+            return self._keys.store_answer_async(self._started, kept, code)
+        self._keys.store_answer(self._started, kept, code)
         return _nothing()
+
+    async def _store_unfit(self, unfit: Exception) -> None:
+        """The work is done and must not be done again, so its failure to answer is the answer."""
+        failure = self._internal(reason=Private(str(unfit)))
+        await self._store(self._of_failure(failure), failure.code)
+        raise failure from unfit
 
     def abandon(self, error: BaseException) -> None:
         """The work was interrupted, or cannot be settled: the next caller need not wait for the end of the lease."""
@@ -143,7 +152,7 @@ class Captured:
 
     def _forget(self) -> None:
         self._start = None
-        self._body: list[bytes] = []
+        self._body = []
         self._size = 0
         self._ended = False
 
@@ -153,8 +162,7 @@ class Captured:
         answered = await self._is_answered()
         if not answered and self._is_final(None):
             failure = self._exchange.voice.fault("IDEMPOTENCY_ANSWER_NOT_KEPT").occur()
-            answer = self._of_failure(failure)
-            await self._finish(answer, failure.code)
+            await self._store(self._of_failure(failure), failure.code)
         elif not answered:
             await aside(lambda: self._keys.release(self._started))
         self._passing = True
@@ -162,14 +170,16 @@ class Captured:
         await self.onward({**message, "body": b"".join(self._body)})
         self._body = []
 
-    def _of_failure(self, failure: Failure) -> Answer:
+    def _of_failure(self, failure: Failure) -> Stored:
         written = self._exchange.voice.write(failure, self._exchange.scope)
-        return Answer(written.status, _as_text(written.headers), written.body)
+        return self._keys.kept_reply(written.status, written.headers, written.body, {})
 
     def _known_cause(self) -> Failure | None:
         """What went wrong, where that is known: a framework's own 500 hides what it was."""
         failure = self._cause or self._exchange.failure
-        hidden = self._cause is None and failure is not None and failure.fault is self._internal
+        if failure is None:
+            return None
+        hidden = self._cause is None and failure.fault is self._internal
         return None if hidden else failure
 
     @property
@@ -178,22 +188,16 @@ class Captured:
 
     def _is_final(self, cause: Failure | None) -> bool:
         assert self._start is not None
-        if self._start["status"] in NEVER_REPLAYED:
+        status = self._start["status"]
+        if status in NEVER_REPLAYED:
             return False
         if cause is not None:
             return is_replayed(cause)
-        fault = HTTP_STATUSES.fault(self._start["status"])
+        if status < FAILED_FROM:
+            return True
+        fault = HTTP_STATUSES.fault(status)
         return fault is None or not fault.retryable
-
-    def _answer(self, resources: Mapping[str, str]) -> Answer:
-        assert self._start is not None
-        headers = _as_text(self._start.get("headers", ()))
-        return Answer(int(self._start["status"]), headers, b"".join(self._body), resources)
 
 
 async def _nothing() -> None:
     """What is awaited where everything is done already."""
-
-
-def _as_text(headers: Iterable[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
-    return tuple([(str(name, "latin-1"), str(value, "latin-1")) for name, value in headers])

@@ -23,6 +23,7 @@ from holdfast.http.access import AccessRule
 from holdfast.http.arrival import REQUEST_ID_HEADER, REQUEST_ID_KEY, enter, leave, request_id
 from holdfast.http.asgi import Application, Receive, Scope, Send
 from holdfast.http.body import BodyRule, BodyRules, has_body, prepared, refuse_two_lengths
+from holdfast.http.callers import ANONYMOUS
 from holdfast.http.edge_settings import check_settings
 from holdfast.http.exchange import Exchange
 from holdfast.http.hang_up import is_hang_up, log, noticed
@@ -152,7 +153,9 @@ class Edge:
             await self._admit(exchange)
         scope, rule, length = exchange.scope, self._idempotency, given.get(LENGTH)
         keyed = rule is not None and rule.concerns(scope, keyed=KEY_HEADER in given)
-        caller = await identified(rule, exchange, keyed=KEY_HEADER in given) if rule is not None and keyed else None
+        caller: str | None = None
+        if rule is not None and keyed:
+            caller = ANONYMOUS if rule.anonymous else await identified(rule, exchange, keyed=KEY_HEADER in given)
         body: Json | bytes = b""
         if has_body(scope, length=length, encoding=given.get(ENCODING)):
             chosen = self._body(scope) if callable(self._body) else self._body

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from holdfast.base import Json, digest, monotonic_s, world
 from holdfast.base.arguments import function, instance, is_a, number, refused
+from holdfast.guard.heartbeat import HEARTBEAT
 from holdfast.guard.idempotency import InProgress, Keys, Mismatch, Replay, Started
-from holdfast.guard.key import under_key
+from holdfast.guard.key import enter_key, leave_key
 from holdfast.guard.keyed_work import REPLAYED_HEADER
 from holdfast.guard.request import NAME_CHARS_MAX, received_hash
 from holdfast.http.access import CHALLENGE, Access
@@ -163,10 +164,24 @@ async def once(
     """
     if caller is None:
         raise _unknown(exchange)
-    begun = await _begun(rule, key, body, exchange, caller=caller, length=length)
+    scope, keys = exchange.scope, rule.keys
+    method, path = scope["method"], _path(scope)
+    operation = rule.operation(scope) if rule.operation is not None else _operation(method, path)
+    if length is not None and len(length) <= SMALL_DIGITS_MAX and length.isdigit():
+        hashed = received_hash(method=method, path=path, body=body)
+    else:
+        hashed = await aside(partial(received_hash, method=method, path=path, body=body))
+    begun: Begun
+    if exchange.on_loop:
+        begun = await keys.begin_async(tenant=caller, operation=operation, key=key, request_hash=hashed)
+    else:
+        begun = keys.begin(tenant=caller, operation=operation, key=key, request_hash=hashed)
+    if isinstance(begun, InProgress) and rule.wait_s:
+        asked = {"tenant": caller, "operation": operation, "key": key, "request_hash": hashed}
+        begun = await _awaited(rule, asked, exchange, begun)
     match begun:
         case Started():
-            await _work(rule.keys, begun, exchange, receive, app)
+            await _work(keys, begun, exchange, receive, app)
         case Replay(answer):
             await exchange.say(_written(answer), [])
         case Mismatch():
@@ -175,18 +190,8 @@ async def once(
             raise exchange.voice.fault("IDEMPOTENCY_IN_PROGRESS").occur(retry_after_s=retry_after_s)
 
 
-async def _begun(
-    rule: Idempotency, key: str, body: Json | bytes, exchange: Exchange, *, caller: str, length: bytes | None
-) -> Begun:
-    scope = exchange.scope
-    path = _path(scope)
-    operation = rule.operation(scope) if rule.operation is not None else _operation(scope["method"], path)
-    hashes = partial(received_hash, method=scope["method"], path=path, body=body)
-    hashed = hashes() if _is_small(length) else await aside(hashes)
-    asked = {"tenant": caller, "operation": operation, "key": key, "request_hash": hashed}
-    begun = await rule.keys.begin_async(**asked) if exchange.on_loop else rule.keys.begin(**asked)
-    if not isinstance(begun, InProgress) or not rule.wait_s:
-        return begun
+async def _awaited(rule: Idempotency, asked: dict[str, str], exchange: Exchange, begun: Begun) -> Begun:
+    """Wait for the answer of the first one, as long as a twin may."""
     give_up_s = monotonic_s() + min(rule.wait_s, left_s())
     poll_s = POLL_S
     while isinstance(begun, InProgress) and monotonic_s() + poll_s <= give_up_s:
@@ -200,31 +205,32 @@ async def _work(keys: Keys, started: Started, exchange: Exchange, receive: Recei
     captured = Captured(keys, started, exchange)
     exchange.onward = captured.send
     resources: dict[str, str] = {}
-    token = _keyed.set((started, resources))
+    keyed, key = _keyed.set((started, resources)), enter_key(started.key)
     late: Exception | None = None
     try:
-        with keys.held(started), under_key(started.key):
+        # As `keys.held` does, without an object for it.
+        HEARTBEAT.hold(keys.store, started, lease_s=keys.lease_s)
+        try:
             exchange.scope[STARTED_KEY] = started
             _forbid_files(exchange.scope)
-            try:
-                await app(exchange.scope, receive, exchange.send)
+            await app(exchange.scope, receive, exchange.send)
+            if exchange.held is not None:
                 await exchange.end()
-            except Exception as error:  # noqa: BLE001 - settled here, whatever it is
-                late = await captured.fail(error)
+        except Exception as error:  # noqa: BLE001 - settled here, whatever it is
+            late = await captured.fail(error)
+        finally:
+            HEARTBEAT.drop(started)
+            leave_key(key)
         await captured.settle(resources)
     except BaseException as error:
         captured.abandon(error)
         raise
     finally:
-        _keyed.reset(token)
+        _keyed.reset(keyed)
         exchange.onward = captured.onward
         keys.leave(started)
     if late is not None:
         raise late
-
-
-def _is_small(length: bytes | None) -> bool:
-    return length is not None and length.isdigit() and len(length) <= SMALL_DIGITS_MAX
 
 
 def _forbid_files(scope: Scope) -> None:
