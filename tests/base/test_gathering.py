@@ -97,6 +97,14 @@ async def test_an_error_reaches_everyone_of_its_flush_and_nobody_else() -> None:
     assert answers[4] == 50
 
 
+async def test_a_flush_with_too_few_results_leaves_nobody_waiting() -> None:
+    gathering = Gathering(lambda items: [10 * item for item in items[1:]], most=10)
+    answers = await asyncio.wait_for(
+        asyncio.gather(*(gathering.submit(item) for item in range(3)), return_exceptions=True), 10
+    )
+    assert [str(answer)[:33] for answer in answers] == ["a flush of 3 items had 2 results:"] * 3
+
+
 async def test_what_cannot_be_prepared_reaches_everyone_of_its_flush_and_nobody_else() -> None:
     flushes = Flushes()
 

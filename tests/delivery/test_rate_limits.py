@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from holdfast.base import bus
+from holdfast.base import bus, now_us
 from holdfast.delivery import Deliveries, NewEvent, Pace
-from holdfast.delivery.pace import BURST_S, DOUBLING_S
+from holdfast.delivery.pace import BURST_S, DOUBLING_S, FORGET_S
 from holdfast.store import Engine, Store
 from holdfast.testing import VirtualTime
 from holdfast.testing.processes import wait_until
@@ -57,6 +57,28 @@ def test_an_endpoint_that_takes_20_in_2_s_gets_all_events_once_and_is_asked_at_i
     # One that only waits meets a 429 in every window, for each of the ten events that it has under way.
     assert len(window.refused) < count / LIMIT
     assert time.passed_s < 1.5 * count / LIMIT * WINDOW_S
+
+
+def test_an_endpoint_that_takes_everything_again_soon_gets_what_was_sent_away_at_a_slow_pace(
+    deliveries: Deliveries, worker: VirtualWorker, receiver: Loopback, time: VirtualTime, virtual_store: Store
+) -> None:
+    """They kept the turns of the pace at which they were sent away, the last of them after two and a half minutes."""
+    count = 600 if virtual_store.engine is Engine.SQLITE else 200
+    deliveries.endpoints.add(receiver.url, delays_s=[])
+    began_us, taken = now_us(), list[Got]()
+
+    def judge(got: Got) -> Say | None:
+        if got.at_us - began_us < 5_000_000 and len(taken) >= 5 * (1 + (got.at_us - began_us) // 2_000_000):
+            return Say(429, {"Retry-After": "1"})
+        taken.append(got)
+        return None
+
+    receiver.judge = judge
+    deliveries.publish_many([NewEvent("e", number) for number in range(count)])
+    worker.run(2_000)
+    assert deliveries.undelivered.count() == 0
+    assert sorted(got.data for got in taken) == list(range(count))
+    assert time.passed_s < 5 + FORGET_S
 
 
 def test_a_worker_that_sends_many_at_once_brings_all_of_them_through_a_limit_once(

@@ -195,6 +195,8 @@ class Gathering(Generic[T, R]):
 
 def _answer(batch: Waiting[T, R], told: Sequence[R] | BaseException) -> None:
     """Tell each its result, or all of them the error. A caller that was cancelled waits no more."""
+    if not isinstance(told, BaseException) and len(told) != len(batch):
+        told = RuntimeError(f"a flush of {len(batch)} items had {len(told)} results: nobody can say whose they are")
     if isinstance(told, BaseException):
         for _, future in batch:
             if not future.done():

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 
 from holdfast.base import monotonic_s
-from holdfast.delivery.pace import Pace
+from holdfast.delivery.pace import FORGET_S, Pace
 from holdfast.delivery.place import WAIT_S, Place, WaitingRoom
 
 TURN_S_MIN = 0.02
@@ -21,8 +21,8 @@ TURN_S_QUICK = 0.002
 """The same for an endpoint that answers."""
 TURN_S_MAX = 20.0
 """Nobody's turn is further away: an endpoint that recovers gets all its events within this time."""
-TURN_S_MAX_PACED = 300.0
-"""The same for an endpoint whose pace is known: its line is as long as it takes."""
+TURN_S_MAX_PACED = FORGET_S
+"""The same for an endpoint whose pace is known: by then it is forgotten, if the endpoint takes everything again."""
 SLOWER = 0.2
 QUICKER = 0.5
 """How much a single answer changes what is expected; one slow answer must not make a long line."""
@@ -113,7 +113,10 @@ class Flight:
         """The endpoint took the event."""
         self.quiet_calls += 1
         with self._lock:
+            paced = self._pace.rate is not None
             self._pace.accepted(monotonic_s())
+            if paced and self._pace.rate is None:
+                self._next_turn_s = 0.0  # whoever comes now need not queue behind a line made at the old pace
         self.answered(took_s, most)
 
     def answered(self, took_s: float, most: int) -> None:
@@ -162,9 +165,14 @@ class Flight:
             self._line.popleft().grant()
 
     def _turn_s(self, now_s: float, after_s: float, most: int) -> float:
-        """Turns are handed out one behind the other, at the pace at which requests end."""
+        """Turns are handed out one behind the other, at the pace at which requests end.
+
+        A learnt pace grows while all goes well, and so do the turns come closer the further ahead they are: whoever was
+        sent away for the whole line at the pace of that moment would not come back when the endpoint has recovered.
+        """
         shortest_s = TURN_S_QUICK if self._trusted else TURN_S_MIN
-        spacing_s = max(shortest_s, self._latency_s / self._allowed(most), self._pace.interval_s)
+        paced_s = self._pace.interval_s(max(0.0, self._next_turn_s - now_s - after_s))
+        spacing_s = max(shortest_s, self._latency_s / self._allowed(most), paced_s)
         self._next_turn_s = max(self._next_turn_s, now_s + after_s) + spacing_s
         # A clock in virtual time may stand still: no turn is further away than the longest wait.
         longest_s = TURN_S_MAX if self._pace.rate is None else TURN_S_MAX_PACED

@@ -49,10 +49,9 @@ class Pace:
         self._limited_until_s = float("-inf")
         self._grown_s = float("-inf")
 
-    @property
-    def interval_s(self) -> float:
-        """The time between two requests; 0 while no limit is known."""
-        return 0.0 if self.rate is None else 1.0 / self.rate
+    def interval_s(self, ahead_s: float = 0.0) -> float:
+        """The time between two requests, that far ahead if it takes all of them until then; 0 without a limit."""
+        return 0.0 if self.rate is None else 2.0 ** (-ahead_s / DOUBLING_S) / self.rate
 
     def held_s(self, now_s: float) -> float:
         """For how long it has asked to be left alone."""
@@ -71,7 +70,7 @@ class Pace:
             self._since_s, self._taken = now_s, 0
         self._last_s = now_s
         if self.rate is not None:
-            self._next_s = max(self._next_s, now_s) + self.interval_s
+            self._next_s = max(self._next_s, now_s) + self.interval_s()
 
     def reserve_s(self, now_s: float) -> float:
         """Take the next slot, for a caller that waits for it here; how long that is, in seconds."""
