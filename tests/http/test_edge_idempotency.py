@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.guard import Keys
+from holdfast.guard.heartbeat import HEARTBEAT
 from holdfast.http.edge import Edge
 from holdfast.http.idempotent import Idempotency
 from holdfast.store import Store
@@ -189,6 +190,24 @@ def test_a_handler_may_store_its_answer_with_its_effect(shop_on_each: tuple[int,
 def test_the_key_is_there_for_whoever_calls_on(shop: tuple[int, Shop]) -> None:
     assert call(shop[0], "POST", "/forwarded", idempotency_key=KEY).json() == KEY
     assert call(shop[0], "POST", "/forwarded").json() is None
+
+
+def test_a_process_that_holds_too_many_keys_gives_the_key_back(
+    shop: tuple[int, Shop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, counted = shop
+
+    class Full(dict[int, Any]):
+        def __len__(self) -> int:
+            return 10**9
+
+    with monkeypatch.context() as full:
+        full.setattr(HEARTBEAT, "_held", Full())
+        refused = call(port, "POST", "/provision", ORDER, idempotency_key=KEY)
+    assert code(refused) == (429, "CONCURRENCY_EXCEEDED")
+    assert refused.headers["retry-after"] == "1"
+    assert call(port, "POST", "/provision", ORDER, idempotency_key=KEY).status == 201
+    assert counted.done == ["provision"]
 
 
 @pytest.mark.parametrize("key", ["", "k" * 256, "bad\x7fkey"])

@@ -208,9 +208,9 @@ async def _work(keys: Keys, started: Started, exchange: Exchange, receive: Recei
     keyed, key = _keyed.set((started, resources)), enter_key(started.key)
     late: Exception | None = None
     try:
-        # As `keys.held` does, without an object for it.
-        HEARTBEAT.hold(keys.store, started, lease_s=keys.lease_s)
         try:
+            # As `keys.held` does, without an object for it.
+            HEARTBEAT.hold(keys.store, started, lease_s=keys.lease_s)
             exchange.scope[STARTED_KEY] = started
             _forbid_files(exchange.scope)
             await app(exchange.scope, receive, exchange.send)
