@@ -162,6 +162,12 @@ def test_an_answer_of_the_application_is_kept_if_its_status_is_final(
     assert (replies[0].body == replies[1].body) is kept
 
 
+def test_a_status_that_does_not_exist_is_a_failure_that_repeats_get_too(shop: tuple[int, Shop]) -> None:
+    replies = [call(shop[0], "POST", "/kinds/a?status=99", idempotency_key=KEY) for _ in range(2)]
+    assert [code(reply) for reply in replies] == [(500, "INTERNAL_ERROR")] * 2
+    assert shop[1].done == ["a"]
+
+
 def test_an_answer_without_a_body_is_replayed_without_one(shop: tuple[int, Shop]) -> None:
     replies = [call(shop[0], "POST", "/empty", idempotency_key=KEY) for _ in range(2)]
     assert [(reply.status, reply.body) for reply in replies] == [(204, b""), (204, b"")]

@@ -238,6 +238,7 @@ class Keys:
         """What is stored of a reply as ASGI writes it, for `store_answer`.
 
         Raises:
+            AnswerInvalid: there is no such status.
             SecretLeak, TypeError, ValueError: the resources have no JSON form.
         """
         return key_ledger.stored_reply(status, headers, body, resources, self._headers_kept_raw)

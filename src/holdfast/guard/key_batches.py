@@ -50,20 +50,15 @@ Done = dict[int, Started | bool]
 """What became of the writes that were usual, by their tokens: the key that was taken, or True for a stored answer."""
 
 WRITE = "idempotency.write_keys"
-NO_ANSWER = (0, "", b"", "", "", "", 0)
-"""What the row of a begin has where the one of a finish has its answer; nobody reads it."""
 REFUSED = {CONSTRAINT_VIOLATED.code, DUPLICATE_RECORD.code}
 """What SQLite says when a key is there already, or is not held."""
 
 
 def prepare(store: Store, writes: Sequence[Write], *, expires_us: int) -> Callable[[], Done]:
-    """Write what is usual, in one transaction: what is answered does it.
+    """A function that writes what is usual, in one transaction, and raises the database's own failures.
 
     Args:
         writes: each of a key of its own, in the order of their keys.
-
-    Raises:
-        Failure: the database's own.
     """
     if store.engine == key_ledger.SQLITE:
         return _prepare_all_or_none(store, writes, expires_us=expires_us)
@@ -108,9 +103,9 @@ def _rows(writes: Sequence[Write], of_body: Callable[[bytes], str | bytearray]) 
         of_body: a copy that SQLite's driver binds at once, or hex for PostgreSQL, which is given columns as text.
     """
     now_s = monotonic_s()
-    nothing = (*NO_ANSWER[:2], of_body(b""), *NO_ANSWER[3:])
+    no_answer = (0, "", of_body(b""), "", "", "", 0)  # nobody reads it
     return [
-        (0, *one[:6], *nothing)
+        (0, *one[:6], *no_answer)
         if isinstance(one, Claim)
         else (
             *(1, *one[:3], "", one.token, 0, one.status, one.headers, of_body(one.body), one.resources or ""),

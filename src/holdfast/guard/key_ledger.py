@@ -18,6 +18,7 @@ from holdfast.catalog.core import TRANSACTION_ROLLED_BACK
 from holdfast.catalog.fault import NEVER_REPLAYED
 from holdfast.lifecycle.idempotency import (
     NOBODY,
+    STATUSES,
     Answer,
     AnswerInvalid,
     Begun,
@@ -120,11 +121,14 @@ def stored_reply(
     resources: Mapping[str, str],
     headers_kept: Collection[bytes],
 ) -> Stored:
-    """The same for a reply as ASGI writes it, of a status that is kept and with a body that is not too large.
+    """The same for a reply as ASGI writes it, which refuses nobody and has a body that is not too large.
 
     Raises:
+        AnswerInvalid: there is no such status.
         SecretLeak, TypeError, ValueError: the resources have no JSON form.
     """
+    if status not in STATUSES:
+        raise AnswerInvalid(f"{status} is not an HTTP status")
     kept = tuple([(name, value) for name, value in headers if name.lower() in headers_kept])
     return Stored(status, _raw_header_text(kept), body, _resources_text(resources))
 
