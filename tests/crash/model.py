@@ -108,7 +108,7 @@ class Model:
         job.token += 1
         job.attempt_count -= returned
         job.pardon_count += pardoned
-        job.lane = "waiting" if due_us > now_us else "alone" if job.pardon_count > 1 else "ready"
+        job.lane = "waiting" if due_us > now_us else "alone" if job.pardon_count > 2 else "ready"
 
     def attempt_failed(self, job_id: str, code: str, now_us: int, attempt: int | None = None) -> None:
         """A retryable failure: another attempt while there are any."""
@@ -138,7 +138,7 @@ class Model:
     def promote(self, now_us: int) -> None:
         for job in self.jobs.values():
             if job.state == "queued" and job.lane == "waiting" and job.due_us <= now_us:
-                job.lane = "alone" if job.pardon_count > 1 else "ready"
+                job.lane = "alone" if job.pardon_count > 2 else "ready"
 
     def swept(self, now_us: int) -> None:
         """Workers whose lease is over lose everything, and so does whoever claimed without being registered."""

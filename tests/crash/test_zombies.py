@@ -130,7 +130,7 @@ def test_a_sweeper_that_does_not_know_a_kind_does_not_end_its_jobs(store: Store,
     handlers = Handlers()
     for number in range(5):
         register(store, f"dead-{number}", lease_us=0)
-        lane = ledger.LANE_READY if number < 2 else ledger.LANE_ALONE
+        lane = ledger.LANE_READY if number < 3 else ledger.LANE_ALONE
         store.atomic(
             lambda tx: ledger.claim(tx, queue="default", worker=f"dead-{number}", count=1, lane=lane)  # noqa: B023
         )

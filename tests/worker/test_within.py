@@ -115,12 +115,12 @@ def test_a_job_that_kills_its_workers_is_not_tried_past_its_time(
     reclaim = lambda: virtual_store.atomic(  # noqa: E731
         lambda tx: ledger.reclaim(tx, WORKER, "w-2", lambda _: EVERY_MINUTE)
     )
-    for _ in range(2):
+    for _ in range(3):
         claim(virtual_store)
         time.advance(50)
         reclaim()
     claim(virtual_store, ledger.LANE_ALONE)
-    time.advance(141)  # with the pause of a minute that would follow, this is too much
+    time.advance(91)  # with the pause of a minute that would follow, this is too much
     reclaim()
     shown = jobs.show(made.id)
     assert (shown["state"], shown["error_code"]) == ("failed", "WORKER_LOST")

@@ -125,9 +125,9 @@ def finish_within(tx: Tx, job: Job, result: str | None, took_us: int) -> None:
 def reclaim(tx: Tx, dead_worker: str, by_worker: str, rule_of: Callable[[str], Retry | None]) -> list[Settlement]:
     """Take back what a worker held whose lease has run out.
 
-    A job that ran beside others is pardoned: it may run again at once, and after its second lost worker it is tried
-    apart. One that is lost while it is tried apart has spent that attempt, and its second pardon with it: with three
-    attempts it is a dead letter after four lost workers.
+    A job that ran beside others is pardoned: it may run again at once, and after its third lost worker it is tried
+    apart. One that is lost while it is tried apart has spent that attempt, and all of its pardons but one with it: with
+    three attempts it is a dead letter after four lost workers.
     """
     settlements = []
     for row in tx.rows("job.abandoned", owner=dead_worker):

@@ -96,7 +96,7 @@ UPDATE holdfast_job
 
 -- name: promote
 -- What has become due may be claimed.
-UPDATE holdfast_job SET lane = CASE WHEN pardon_count > 1 THEN 'alone' ELSE 'ready' END
+UPDATE holdfast_job SET lane = CASE WHEN pardon_count > 2 THEN 'alone' ELSE 'ready' END
  WHERE id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
        SELECT id FROM holdfast_job WHERE state = 'queued' AND lane = 'waiting' AND due_us <= {now_us}
         ORDER BY due_us LIMIT :count
@@ -170,10 +170,10 @@ RETURNING id, tenant, queue, kind, trace, CASE WHEN lane = 'waiting' THEN due_us
 -- name: retry
 -- Back to the queue with a later due time: retry, snooze, release and reclaim differ in what they give back.
 -- That somebody asked to stop stays true: whoever claims the job next is told. The first attempt, given back, has never
--- been: the time of a job begins with the next one, unless it is timed. A job that was lost with two workers is tried apart.
+-- been: the time of a job begins with the next one, unless it is timed. A job that was lost with three workers is tried apart.
 UPDATE holdfast_job
    SET state = 'queued', token = token + 1, due_us = {now_us} + :delay_us, lease_owner = NULL,
-       lane = CASE WHEN :delay_us > 0 THEN 'waiting' WHEN pardon_count + :pardoned > 1 THEN 'alone' ELSE 'ready' END,
+       lane = CASE WHEN :delay_us > 0 THEN 'waiting' WHEN pardon_count + :pardoned > 2 THEN 'alone' ELSE 'ready' END,
        attempt_count = attempt_count - :returned,
        started_us = CASE WHEN attempt_count > :returned OR :timed = 1 THEN started_us END,
        pardon_count = pardon_count + :pardoned,

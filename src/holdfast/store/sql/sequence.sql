@@ -29,7 +29,7 @@ SELECT id, sequence FROM holdfast_job WHERE id {among: ids} AND sequence IS NOT 
 -- After the end of a head: unblock the one behind it. It is looked for beyond the position of the head, so that rows that
 -- ended before and are not vacuumed yet cost nothing.
 UPDATE holdfast_job
-   SET lane = CASE WHEN due_us > {now_us} THEN 'waiting' WHEN pardon_count > 1 THEN 'alone' ELSE 'ready' END
+   SET lane = CASE WHEN due_us > {now_us} THEN 'waiting' WHEN pardon_count > 2 THEN 'alone' ELSE 'ready' END
  WHERE id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
        SELECT (SELECT behind.id FROM holdfast_job AS behind
                 WHERE behind.sequence = given.name AND behind.sequence_position > given.position
@@ -45,7 +45,7 @@ SELECT name FROM holdfast_job_sequence WHERE name {among: names} ORDER BY name /
 -- name: start
 -- Unblock the first job of each sequence that has no head. The caller has locked the rows of the sequences.
 UPDATE holdfast_job
-   SET lane = CASE WHEN due_us > {now_us} THEN 'waiting' WHEN pardon_count > 1 THEN 'alone' ELSE 'ready' END
+   SET lane = CASE WHEN due_us > {now_us} THEN 'waiting' WHEN pardon_count > 2 THEN 'alone' ELSE 'ready' END
  WHERE id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
        SELECT (SELECT behind.id FROM holdfast_job AS behind
                 WHERE behind.sequence = known.name AND behind.state = 'queued' AND behind.lane = 'blocked'
