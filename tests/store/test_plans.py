@@ -312,11 +312,11 @@ def deliver(tx: Tx) -> None:
     assert len(tx.rows("delivery.undelivered", ids=[f"done-{number}" for number in range(1, 51)])) == 50
     if tx.engine is Engine.POSTGRESQL:
         scopes = [("", "webhook.receive", event) for event in [*events, "evt-new"]]
-        claims = [(False, *scope, "h", -number, 1, *(None,) * 7) for number, scope in enumerate(scopes)]
-        assert [row[0] for row in tx.many_rows("idempotency.write_keys", claims, expires_us=1)] == [-len(events)]
-        answer = (None, 200, "[]", "", None, "", None, 1)
-        held = [(True, *scope, None, token, *answer) for token, scope in enumerate(scopes[:-1], 1)]
-        assert len(tx.many_rows("idempotency.write_keys", held, expires_us=1)) == len(events)
+        claims = [(*scope, -number, "h", 0, "", "", "", "", 0) for number, scope in enumerate(scopes)]
+        begun = tx.many_rows("idempotency.write_keys", claims, lease_us=1, expires_us=1)
+        assert [row[0] for row in begun] == [-len(events)]
+        held = [(*scope, token, "", 200, "[]", "", "", "", 1) for token, scope in enumerate(scopes[:-1], 1)]
+        assert len(tx.many_rows("idempotency.write_keys", held, lease_us=1, expires_us=1)) == len(events)
     assert tx.run("delivery.prune_deliveries", tenant="", ids=events) == len(events)
     tx.run("delivery.prune_events", tenant="", ids=events)
 

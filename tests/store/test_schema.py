@@ -68,7 +68,7 @@ def test_everything_runs_in_a_schema_of_its_own(empty_dsn: str, by_address: bool
     with psycopg.connect(empty_dsn) as connection:  # tables of the user's own, of the same names
         connection.execute("CREATE TABLE holdfast_job (id TEXT)")
         connection.execute("CREATE TABLE holdfast_queue (id TEXT)")
-    assert store.migrate() == ["0001_baseline", "0002_key_writes"]
+    assert store.migrate() == ["0001_baseline", "0002_key_writes", "0003_key_finishes"]
     assert store.migrate() == []
     assert names(empty_dsn, SCHEMA) == tables() - OF_SQLITE
     handlers = Handlers()
@@ -109,7 +109,7 @@ def test_a_role_that_may_not_create_schemas_uses_the_one_it_was_given(empty_dsn:
         connection.execute(f"CREATE ROLE {role} LOGIN")
         connection.execute(f"CREATE SCHEMA {SCHEMA} AUTHORIZATION {role}")
     store = Store.open(empty_dsn.replace("postgres@", f"{role}@"), schema=SCHEMA)
-    assert store.migrate() == ["0001_baseline", "0002_key_writes"]
+    assert store.migrate() == ["0001_baseline", "0002_key_writes", "0003_key_finishes"]
     store.close()
 
 

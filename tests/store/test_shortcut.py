@@ -17,6 +17,7 @@ from holdfast.catalog import Failure
 from holdfast.catalog.durable import COMMIT_UNKNOWN
 from holdfast.store import Store, read_address
 from holdfast.store.postgresql import PostgresqlDatabase
+from holdfast.store.row_parameters import array_text
 from holdfast.store.shortcut import Shortcuts
 from holdfast.testing.proxy import FaultProxy
 from holdfast.worker import Jobs, NewJob
@@ -34,6 +35,30 @@ def connection(emptied_dsn: str) -> Iterator[psycopg.Connection[Any]]:
 
 def kept(connection: psycopg.Connection[Any]) -> list[tuple[Any, ...]]:
     return connection.execute("SELECT words, number FROM kept ORDER BY number").fetchall()
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        (),
+        ("same", "same"),
+        ("", "a", "NULL"),
+        ('"', "\\", '\\"', "{}", ",", " "),
+        ("a\x1fb", "\x1f", '"'),
+        ("a", None, '"\x1f', None),
+        (None, None),
+        ("\n\t", "ü🔑", "'"),
+    ],
+)
+def test_a_column_of_texts_arrives_as_it_was_given(connection: psycopg.Connection[Any], texts: Any) -> None:
+    found = connection.execute("SELECT %s::text[]", [array_text(texts, "text")]).fetchone()
+    assert found == (list(texts),)
+
+
+@pytest.mark.parametrize("numbers", [(), (1, -2, 2**62), (7, 7), (None, 1), (None, None)])
+def test_a_column_of_numbers_arrives_as_it_was_given(connection: psycopg.Connection[Any], numbers: Any) -> None:
+    found = connection.execute("SELECT %s::bigint[]", [array_text(numbers, "bigint")]).fetchone()
+    assert found == (list(numbers),)
 
 
 PUT = "INSERT INTO kept (words, number) VALUES (%(words)s || '%%', %(number)s)"

@@ -79,7 +79,8 @@ class Keys:
         """
         Args:
             lease_s: how long a holder that died blocks its key.
-            expires_s: how long an answer is kept; after that the key counts as new.
+            expires_s: how long an answer is kept; after that the key counts as new. Counted from the beginning of
+                the work, or from its end where that took longer than a hundredth of it.
             retry_after_s: when a twin is told to ask again.
             headers_kept: which headers of an answer are stored, in lower case.
             dialect: how a failure is written down as an answer.
@@ -104,7 +105,7 @@ class Keys:
         self._headers_kept_raw = frozenset(name.encode("latin-1") for name in headers_kept)
         self._dialect = dialect
         self._classifier = classifier
-        self._together = KeysTogether(store, expires_us=self._expires_us)
+        self._together = KeysTogether(store, lease_us=self._lease_us, expires_us=self._expires_us)
 
     def once(
         self,

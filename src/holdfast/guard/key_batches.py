@@ -11,7 +11,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.base import monotonic_s, now_us
-from holdfast.base.codec import canonical_list
 from holdfast.catalog import Failure
 from holdfast.catalog.core import CONSTRAINT_VIOLATED, DUPLICATE_RECORD
 from holdfast.guard import key_ledger
@@ -54,28 +53,32 @@ REFUSED = {CONSTRAINT_VIOLATED.code, DUPLICATE_RECORD.code}
 """What SQLite says when a key is there already, or is not held."""
 
 
-def prepare(store: Store, writes: Sequence[Write], *, expires_us: int) -> Callable[[], Done]:
+def prepare(store: Store, writes: Sequence[Write], *, lease_us: int, expires_us: int) -> Callable[[], Done]:
     """A function that writes what is usual, in one transaction, and raises the database's own failures.
 
     Args:
         writes: each of a key of its own, in the order of their keys.
     """
     if store.engine == key_ledger.SQLITE:
-        return _prepare_all_or_none(store, writes, expires_us=expires_us)
+        return _prepare_all_or_none(store, writes, lease_us=lease_us, expires_us=expires_us)
     rows = _rows(writes, bytes.hex)
-    return lambda: _done(writes, store.many_rows(WRITE, rows, repeatable=True, expires_us=expires_us))
+    return lambda: _done(
+        writes, store.many_rows(WRITE, rows, repeatable=True, lease_us=lease_us, expires_us=expires_us)
+    )
 
 
-async def write_async(store: Store, writes: Sequence[Write], *, expires_us: int) -> Done | None:
+async def write_async(store: Store, writes: Sequence[Write], *, lease_us: int, expires_us: int) -> Done | None:
     """The same on an event loop; None where that cannot be, or when it is not known what became of it."""
-    rows = await store.many_rows_async(WRITE, _rows(writes, bytes.hex), expires_us=expires_us)
+    rows = await store.many_rows_async(WRITE, _rows(writes, bytes.hex), lease_us=lease_us, expires_us=expires_us)
     return None if rows is None else _done(writes, rows)
 
 
-def _prepare_all_or_none(store: Store, writes: Sequence[Write], *, expires_us: int) -> Callable[[], Done]:
+def _prepare_all_or_none(
+    store: Store, writes: Sequence[Write], *, lease_us: int, expires_us: int
+) -> Callable[[], Done]:
     """All of it in one statement of SQLite, or none of it where something is not usual."""
     moment_us = now_us()
-    put = store.prepare_put(WRITE, _rows(writes, bytearray), expires_us=expires_us, now_us=moment_us)
+    put = store.prepare_put(WRITE, _rows(writes, bytearray), lease_us=lease_us, expires_us=expires_us, now_us=moment_us)
 
     def write() -> Done:
         try:
@@ -86,14 +89,14 @@ def _prepare_all_or_none(store: Store, writes: Sequence[Write], *, expires_us: i
             # Nearly always a key that was there before: the answers of the others need not suffer from it.
             finishes = [one for one in writes if not isinstance(one, Claim)]
             some = 0 < len(finishes) < len(writes)
-            return _prepare_all_or_none(store, finishes, expires_us=expires_us)() if some else {}
+            return _prepare_all_or_none(store, finishes, lease_us=lease_us, expires_us=expires_us)() if some else {}
         return {one.token: one.started(moment_us) if isinstance(one, Claim) else True for one in writes}
 
     return write
 
 
 def _rows(writes: Sequence[Write], of_body: Callable[[bytes], str | bytearray]) -> list[Row]:
-    """The writes as their statement takes them, with what the journal tells of finishes.
+    """The writes as their statement takes them; of a begin the status is 0.
 
     All of it is numbers and texts, and an empty text stands for none: SQLite's driver binds these at once, while of
     None, bool and bytes it asks first whether somebody wants to adapt them; and a column without NULL is one `join`
@@ -103,13 +106,13 @@ def _rows(writes: Sequence[Write], of_body: Callable[[bytes], str | bytearray]) 
         of_body: a copy that SQLite's driver binds at once, or hex for PostgreSQL, which is given columns as text.
     """
     now_s = monotonic_s()
-    no_answer = (0, "", of_body(b""), "", "", "", 0)  # nobody reads it
+    no_answer = (0, "", of_body(b""), "", "", 0)
     return [
-        (0, *one[:6], *no_answer)
+        (one.tenant, one.operation, one.key, one.token, one.request_hash, *no_answer)
         if isinstance(one, Claim)
         else (
-            *(1, *one[:3], "", one.token, 0, one.status, one.headers, of_body(one.body), one.resources or ""),
-            *(canonical_list(*one[:3]), one.code or "", round((now_s - one.started.began_s) * 1_000_000)),
+            *(*one[:4], "", one.status, one.headers, of_body(one.body), one.resources or "", one.code or ""),
+            round((now_s - one.started.began_s) * 1_000_000),
         )
         for one in writes
     ]

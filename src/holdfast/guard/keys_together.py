@@ -37,8 +37,9 @@ Told = Begun | bool | Failure | None
 class KeysTogether:
     """Begins and finishes keys, many in a transaction. Threads and event loops may share it."""
 
-    def __init__(self, store: Store, *, expires_us: int) -> None:
+    def __init__(self, store: Store, *, lease_us: int, expires_us: int) -> None:
         self._store = store
+        self._lease_us = lease_us
         self._expires_us = expires_us
         self._writes: Combiner[Write, Told] = Combiner(self.write_all, most=TOGETHER_MAX)
         # The same for coroutines, which need asyncio: made when there is one.
@@ -59,7 +60,9 @@ class KeysTogether:
     def prepare(self, writes: Sequence[Write]) -> Callable[[], list[Told]]:
         """The same in two steps: what remains to be done is nearly all the database's work."""
         usual = _usual(_each_key_once(writes))
-        write = key_batches.prepare(self._store, usual, expires_us=self._expires_us) if usual else dict
+        write: Callable[[], Done] = dict
+        if usual:
+            write = key_batches.prepare(self._store, usual, lease_us=self._lease_us, expires_us=self._expires_us)
         return lambda: self._write(writes, usual, write)
 
     def _write(self, writes: Sequence[Write], usual: Sequence[Write], write: Callable[[], Done]) -> list[Told]:
@@ -115,7 +118,7 @@ class KeysTogether:
         usual = _usual(_each_key_once(writes))
         if not usual:
             return None
-        done = await key_batches.write_async(self._store, usual, expires_us=self._expires_us)
+        done = await key_batches.write_async(self._store, usual, lease_us=self._lease_us, expires_us=self._expires_us)
         if done is None:
             return None
         if len(done) == len(writes):

@@ -20,6 +20,8 @@ Row = tuple[Any, ...]
 VALUES_ROWS_MAX = 256
 """Maximum number of rows that are bound value by value: to prepare a statement for more takes milliseconds."""
 TEXTS_MAX = 500
+BETWEEN = "\x1f"
+"""Unit separator: stands between texts while all of them are escaped at once; texts that hold it are escaped singly."""
 
 
 def bound(statement: Statement, engine: Engine, rows: Sequence[Row], shared: dict[str, Any]) -> tuple[str, Parameters]:
@@ -55,15 +57,17 @@ def array_text(values: Sequence[Any], kind: str) -> str:
     if len(values) > 1 and values.count(values[0]) == len(values):
         # Most columns of a batch say the same in every row.
         return "{" + ",".join([array_text(values[:1], kind)[1:-1]] * len(values)) + "}"
+    if None in values:
+        written = _quoted if kind == "text" else str
+        return "{" + ",".join(["NULL" if value is None else written(value) for value in values]) + "}"
     if kind != "text":
-        return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
-    with_none = None in values
-    joined = "".join([value for value in values if value is not None] if with_none else values)
-    if '"' in joined or "\\" in joined:
-        values = [None if value is None else _escaped(value) for value in values]
-    if with_none:
-        return "{" + ",".join(["NULL" if value is None else f'"{value}"' for value in values]) + "}"
-    return '{"' + '","'.join(values) + '"}' if values else "{}"
+        return "{" + ",".join(map(str, values)) + "}"
+    if not values:
+        return "{}"
+    joined = BETWEEN.join(values)
+    if joined.count(BETWEEN) >= len(values):
+        return "{" + ",".join(map(_quoted, values)) + "}"
+    return '{"' + _escaped(joined).replace(BETWEEN, '","') + '"}'
 
 
 @lru_cache(maxsize=TEXTS_MAX)
@@ -74,5 +78,9 @@ def _text(form: ValuesForm, size: int) -> str:
     return f"{form.before}(SELECT {form.columns} FROM (VALUES {rows}) LIMIT ?) AS given{form.after}"  # noqa: S608
 
 
+def _quoted(text: str) -> str:
+    return f'"{_escaped(text)}"'
+
+
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    return text.replace("\\", "\\\\").replace('"', '\\"') if '"' in text or "\\" in text else text

@@ -58,11 +58,14 @@ UPDATE holdfast_idempotency
 RETURNING token;
 
 -- name: finish
+-- An answer that comes soon expires when its beginning said: an index entry that stays as it is costs nothing.
 -- PostgreSQL writes the journal in the same statement: a round trip costs as much as the row.
 /* postgresql: WITH finished AS ( */
 UPDATE holdfast_idempotency
    SET state = 'done', lease_until_us = NULL, status = :status, headers = :headers, body = :body,
-       resources = :resources, expires_us = {now_us} + :expires_us
+       resources = :resources,
+       expires_us = CASE WHEN expires_us < {now_us} + :expires_us - :expires_us / 100 THEN {now_us} + :expires_us
+                         ELSE expires_us END
  WHERE tenant = :tenant AND operation = :operation AND key = :key AND state = 'working' AND token = :token
 RETURNING token
 /* postgresql: ), noted AS (
@@ -95,7 +98,7 @@ INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us, rea
 VALUES ({now_us}, :subject, :verb, :operation, :code, :duration_us, :reason);
 
 -- name: write_keys
--- Begins of keys that are new and finishes of keys that are held, in one statement.
+-- Begins of keys that are new and finishes of keys that are held, in one statement; of a begin the status is 0.
 -- An empty text stands for none: both drivers take texts much faster than NULL.
 -- On SQLite the triggers of the view say what is done; one row that is not usual refuses all of them.
 -- On PostgreSQL the tokens of those that were usual come back. A key that is there is left out before the insert, which
@@ -107,31 +110,35 @@ WITH given AS MATERIALIZED (
   SELECT *, (SELECT known.ctid FROM holdfast_idempotency AS known
               WHERE known.tenant = given.tenant AND known.operation = given.operation AND known.key = given.key
               LIMIT 1) AS place
-    FROM {given: finished boolean, tenant text, operation text, key text, request_hash text, token bigint, lease_us bigint, status integer, headers text, body text, resources text, subject text, code text, duration_us bigint}
+    FROM {given: tenant text, operation text, key text, token bigint, request_hash text, status integer, headers text, body text, resources text, code text, duration_us bigint}
 ), begun AS (
   INSERT INTO holdfast_idempotency (tenant, operation, key, request_hash, state, token, lease_until_us,
                            first_seen_us, last_seen_us, expires_us)
   SELECT given.tenant, given.operation, given.key, given.request_hash, 'working', given.token,
-         {now_us} + given.lease_us, {now_us}, {now_us}, {now_us} + :expires_us
-    FROM given WHERE NOT given.finished AND given.place IS NULL
+         {now_us} + :lease_us, {now_us}, {now_us}, {now_us} + :expires_us
+    FROM given WHERE given.status = 0 AND given.place IS NULL
   ON CONFLICT (tenant, operation, key) DO NOTHING
   RETURNING token, first_seen_us
 ), finished AS (
   UPDATE holdfast_idempotency AS held
      SET state = 'done', lease_until_us = NULL, status = given.status, headers = given.headers,
-         body = decode(given.body, 'hex'), resources = NULLIF(given.resources, ''), expires_us = {now_us} + :expires_us
+         body = decode(given.body, 'hex'), resources = NULLIF(given.resources, ''),
+         expires_us = CASE WHEN held.expires_us < {now_us} + :expires_us - :expires_us / 100 THEN {now_us} + :expires_us
+                           ELSE held.expires_us END
     FROM given
-   WHERE given.finished AND held.ctid = given.place AND held.state = 'working' AND held.token = given.token
-  RETURNING held.token, held.operation, given.subject, NULLIF(given.code, '') AS code, given.duration_us
+   WHERE given.status > 0 AND held.ctid = given.place AND held.state = 'working' AND held.token = given.token
+  RETURNING held.token, held.tenant, held.operation, held.key, given.code, given.duration_us
 ), noted AS (
   INSERT INTO holdfast_journal (at_us, subject, verb, kind, code, duration_us)
-  SELECT {now_us}, subject, 'key.finished', operation, code, duration_us FROM finished
+  SELECT {now_us}, '[' || to_json(tenant) || ',' || to_json(operation) || ',' || to_json(key) || ']', 'key.finished',
+         operation, NULLIF(code, ''), duration_us
+    FROM finished
 )
 SELECT token, first_seen_us FROM begun UNION ALL SELECT token, NULL FROM finished */
 /* sqlite:
-INSERT INTO holdfast_key_write (finished, tenant, operation, key, request_hash, token, at_us, lease_until_us,
-                       expires_us, status, headers, body, resources, subject, code, duration_us)
-SELECT given.finished, given.tenant, given.operation, given.key, given.request_hash, given.token, {now_us},
-       {now_us} + given.lease_us, {now_us} + :expires_us, given.status, given.headers, given.body,
-       NULLIF(given.resources, ''), given.subject, NULLIF(given.code, ''), given.duration_us
-  FROM {given: finished integer, tenant text, operation text, key text, request_hash text, token bigint, lease_us bigint, status integer, headers text, body blob, resources text, subject text, code text, duration_us bigint} */;
+INSERT INTO holdfast_key_write (tenant, operation, key, token, request_hash, status, headers, body, resources, code,
+                       duration_us, at_us, lease_until_us, expires_us)
+SELECT given.tenant, given.operation, given.key, given.token, given.request_hash, given.status, given.headers,
+       given.body, NULLIF(given.resources, ''), NULLIF(given.code, ''), given.duration_us,
+       {now_us}, {now_us} + :lease_us, {now_us} + :expires_us
+  FROM {given: tenant text, operation text, key text, token bigint, request_hash text, status integer, headers text, body blob, resources text, code text, duration_us bigint} */;
