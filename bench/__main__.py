@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import machine
+from bench.steal import StealMeter
 from bench.table import Row, as_json, rendered
 
 SUITES = ("guard", "jobs", "edge", "delivery", "conversion", "credentials", "reports", "records", "commerce", "console")
@@ -28,12 +29,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except ModuleNotFoundError as missing:
             print(f"{missing}; install with: pip install -r bench/requirements.txt -e '.[all]'", file=sys.stderr)
             return 2
+        steal = StealMeter()
         rows: list[Row] = suite.run(quick=chosen.quick)
-        print(rendered(suite.TITLE, rows), end="\n\n")
+        stolen = steal.share
+        print(rendered(suite.TITLE, rows))
+        print(f"{stolen:.0%} of the machine's time went to others on its host\n")
         report[name] = {
             "title": suite.TITLE,
             "quick": chosen.quick,
             "machine": machine(suite.PACKAGES),
+            "stolen": round(stolen, 3),
             "rows": [as_json(row) for row in rows],
         }
         _write(RESULTS / f"{name}.json", report[name])
