@@ -13,13 +13,14 @@ from holdfast.base import Secret, world
 from holdfast.delivery.signing import (
     HeaderPair,
     RawHeaders,
+    SignedHeaders,
     Verified,
     few,
     hmac_sha256,
     key_bytes,
     malformed,
+    names_of,
     refused,
-    required_header,
     same,
 )
 
@@ -40,6 +41,7 @@ class BodyHmac:
     def __init__(self, *, header: str = HEADER, prefix: str = PREFIX) -> None:
         self.header = header
         self.prefix = prefix
+        self._names = names_of(header)
 
     def sign(self, body: bytes, *, event_id: str, at_us: int, secrets: Sequence[Secret]) -> tuple[HeaderPair, ...]:
         """The header, made with the newest secret. `event_id` and `at_us` have no place in this scheme."""
@@ -60,7 +62,7 @@ class BodyHmac:
         Raises:
             Failure: INVALID_SIGNATURE_FORMAT, UNAUTHORIZED.
         """
-        given = self._given(required_header(headers, self.header))
+        given = self._given(SignedHeaders(headers, self._names).required(self.header))
         # Every secret is tried, so that the time taken does not tell which one fits.
         if not [True for secret in few(secrets) if same(given, hmac_sha256(key_bytes(secret), body))]:
             raise refused("no secret fits")

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from holdfast.delivery.threads import Threads, on_this_loop
 from holdfast.guard import key_ledger
+from holdfast.guard.heartbeat import HEARTBEAT
 from holdfast.guard.idempotency import Answer, Answered, Keys, Started
 from holdfast.guard.keys_together import verdict
 from holdfast.guard.request import request_hash
@@ -29,7 +30,7 @@ class ReceivedKeys(Keys):
 
     def __init__(self, store: Store, *, tenant: str, operation: str, **settings: Any) -> None:
         super().__init__(store, **settings)
-        self._scope: dict[str, Any] = {"tenant": tenant, "operation": operation}
+        self._scope = tenant, operation
 
     async def once_async(
         self,
@@ -42,15 +43,21 @@ class ReceivedKeys(Keys):
         threads: Threads,
     ) -> Answered:
         """Handle the event, unless it was answered before; as `Keys.once`, for coroutines."""
-        claim = self._claim(**self._scope, key=key, request_hash=_SAME_HASH)
-        started = verdict(await self._together.join(claim))
+        tenant, operation = self._scope
+        claim = self._claim(tenant=tenant, operation=operation, key=key, request_hash=_SAME_HASH)
+        started = await self._together.join(claim)
         if not isinstance(started, Started):
+            verdict(started)
             blocking = on_this_loop(handle)
             work = lambda _: as_answer(blocking(event))  # noqa: E731 - one line for one line
             return await threads.run(partial(self.once_received, key, work, wait_s=wait_s))
         try:
-            with self.held(started):
+            try:
+                # As `held` does, without an object for it.
+                HEARTBEAT.hold(self.store, started, lease_s=self.lease_s)
                 answer = as_answer(await handle(event))
+            finally:
+                HEARTBEAT.drop(started)
         except Exception as error:  # noqa: BLE001 - settled in the thread, whatever it is
             return await threads.run(self._settled, started, partial(_raised, error))
         except BaseException as interrupt:
@@ -70,8 +77,8 @@ class ReceivedKeys(Keys):
 
     def once_received(self, key: str, work: Callable[[Started], Answer], *, wait_s: float) -> Answered:
         """Do the work, unless the same event was answered before; as `Keys.once`."""
-        scope = self._scope
-        return self.once(scope["operation"], key, SAME_REQUEST, work, tenant=scope["tenant"], wait_s=wait_s)
+        tenant, operation = self._scope
+        return self.once(operation, key, SAME_REQUEST, work, tenant=tenant, wait_s=wait_s)
 
 
 def _raised(error: BaseException, _: Started) -> Answer:

@@ -13,14 +13,12 @@ from holdfast.base import CodecError, Json, Secret, decode
 from holdfast.delivery.body_hmac import BodyHmac
 from holdfast.delivery.key_sets import Fetch, KeySets, from_base64url
 from holdfast.delivery.signing import (
-    Indexed,
     RawHeaders,
+    SignedHeaders,
     Verified,
-    header_of,
     malformed,
     names_of,
     refused,
-    required_header,
 )
 
 if TYPE_CHECKING:
@@ -58,10 +56,10 @@ class SaleorSignature:
         Raises:
             Failure: INVALID_SIGNATURE_FORMAT, UNAUTHORIZED, SIGNING_KEYS_UNAVAILABLE.
         """
-        headers = Indexed(headers, NAMES)
         if secrets:
             return self._hmac.verify(headers, body, secrets=secrets)
-        value = required_header(headers, HEADER)
+        found = SignedHeaders(headers, NAMES)
+        value = found.required(HEADER)
         protected, _, signature_text = value.partition("..")
         key_id = _key_id(protected)
         signature = from_base64url(signature_text)
@@ -70,16 +68,16 @@ class SaleorSignature:
         content = protected.encode() + b"." + body
         if self._key_sets is None:
             raise refused("no origin is allowed, and no secret is set")
-        origin = self._allowed(self._key_sets, headers)
+        origin = self._allowed(self._key_sets, found)
         for key in self._key_sets.keys(origin, key_id):
             if _fits(key, signature, content):
                 return Verified(sender=origin)
         raise refused("no key of the shop made the signature")
 
     @staticmethod
-    def _allowed(key_sets: KeySets, headers: RawHeaders) -> str:
+    def _allowed(key_sets: KeySets, found: SignedHeaders) -> str:
         """The origin whose keys count for this request."""
-        origin = _sender(headers)
+        origin = _sender(found)
         if origin is None and len(key_sets.origins) == 1:
             (origin,) = key_sets.origins
         if origin is None or origin not in key_sets.origins:
@@ -87,12 +85,12 @@ class SaleorSignature:
         return origin
 
 
-def _sender(headers: RawHeaders) -> str | None:
+def _sender(found: SignedHeaders) -> str | None:
     """The origin that the request names; None when it names none."""
-    address = header_of(headers, API_URL_HEADER)
+    address = found.get(API_URL_HEADER)
     if address:
         return _origin(address) or ""
-    domain = header_of(headers, DOMAIN_HEADER)
+    domain = found.get(DOMAIN_HEADER)
     return None if not domain else _origin(f"https://{domain}") or ""
 
 

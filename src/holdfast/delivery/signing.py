@@ -6,8 +6,9 @@ Everything secret is compared in constant time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple, Protocol
 
 from holdfast.base import Private, Secret
 from holdfast.catalog import Failure
@@ -90,72 +91,59 @@ def signing(signer: Signer, secrets: Sequence[Secret]) -> Sign:
     return lambda body, event_id, at_us: signer.sign(body, event_id=event_id, at_us=at_us, secrets=secrets)
 
 
-class Indexed:
-    """Headers that are looked at more than once: read once, found by their names."""
+class SignedHeaders:
+    """The headers that a scheme asks for, whatever the capitals of their names; read once."""
 
-    __slots__ = ("_pairs", "values")
+    __slots__ = ("_values",)
 
     def __init__(self, headers: RawHeaders, names: Mapping[str | bytes, str]) -> None:
         """
         Args:
             names: those that are asked for, from `names_of`.
         """
-        self._pairs = list(_pairs(headers))
-        self.values: dict[str, list[str | bytes]] = {}
-        for name, value in self._pairs:
+        self._values: dict[str, str | bytes | None] = {}
+        """By their names as they are asked for; None for one that stands there twice."""
+        for name, value in _pairs(headers):
             known = names.get(name)
             # Servers hand names over in small letters, and most are not asked for.
             if known is None and not name.islower():
                 known = names.get(_text(name).lower())
             if known is not None:
-                self.values.setdefault(known, []).append(value)
+                self._values[known] = None if known in self._values else value
 
-    def __iter__(self) -> Iterator[tuple[str | bytes, str | bytes]]:
-        return iter(self._pairs)
+    def get(self, name: str) -> str | None:
+        """The one value of a header; None when it is not there.
+
+        Raises:
+            Failure: INVALID_SIGNATURE_FORMAT when it stands there twice, is too long or is no plain text.
+        """
+        if name not in self._values:
+            return None
+        value = self._values[name]
+        if value is None:
+            raise malformed(name, "stands there twice")
+        return _plain(name, value)
+
+    def required(self, name: str) -> str:
+        """The same for a header without which a request is not signed.
+
+        Raises:
+            Failure: UNAUTHORIZED when it is not there or empty; INVALID_SIGNATURE_FORMAT.
+        """
+        value = self.get(name)
+        if not value:
+            raise refused(f"there is no {name}")
+        return value
 
 
 def names_of(*names: str) -> Mapping[str | bytes, str]:
-    """Names of headers in small letters, as servers write them."""
-    return {form: name for name in map(str.lower, names) for form in (name, name.encode())}
+    """Names of headers by how servers write them: in small letters, as text or bytes."""
+    return {form: name for name in names for form in (name.lower(), name.lower().encode())}
 
 
 def listed(headers: RawHeaders) -> RawHeaders:
     """The headers as something that can be read more than once."""
     return headers if isinstance(headers, Mapping) else list(headers)
-
-
-def header_of(headers: RawHeaders, name: str, *, chars_max: int = HEADER_CHARS_MAX) -> str | None:
-    """The one value of a header, whatever the capitals of its name; None when it is not there.
-
-    Raises:
-        Failure: INVALID_SIGNATURE_FORMAT when it stands there twice, is too long or is no plain text.
-    """
-    if isinstance(headers, Indexed):
-        found = headers.values.get(name.lower(), [])
-    else:
-        found = [value for key, value in _pairs(headers) if _text(key).lower() == name.lower()]
-    if not found:
-        return None
-    if len(found) > 1:
-        raise malformed(name, "stands there twice")
-    value = _text(found[0]).strip(" \t")
-    if len(value) > chars_max:
-        raise malformed(name, "is too long")
-    if not (value.isascii() and value.isprintable()):
-        raise malformed(name, "holds something else than printable ASCII")
-    return value
-
-
-def required_header(headers: RawHeaders, name: str, *, chars_max: int = HEADER_CHARS_MAX) -> str:
-    """As `header_of`; a request without it is not signed.
-
-    Raises:
-        Failure: UNAUTHORIZED when it is not there or empty; INVALID_SIGNATURE_FORMAT.
-    """
-    value = header_of(headers, name, chars_max=chars_max)
-    if not value:
-        raise refused(f"there is no {name}")
-    return value
 
 
 def malformed(header: str, reason: str) -> Failure:
@@ -170,16 +158,20 @@ def refused(reason: str) -> Failure:
 
 def hmac_sha256(key: bytes, content: bytes) -> bytes:
     """The HMAC of the content."""
-    import hmac  # loaded when first needed: it maps the crypto library
-
-    return hmac.digest(key, content, "sha256")
+    made: bytes = _hmac().digest(key, content, "sha256")
+    return made
 
 
 def same(one: bytes, other: bytes) -> bool:
     """Compare in constant time."""
-    import hmac
+    return bool(_hmac().compare_digest(one, other))
 
-    return hmac.compare_digest(one, other)
+
+@cache
+def _hmac() -> Any:
+    import hmac  # loaded when first needed: it maps the crypto library
+
+    return hmac
 
 
 def key_bytes(secret: Secret) -> bytes:
@@ -206,6 +198,15 @@ def few(secrets: Sequence[Secret]) -> Sequence[Secret]:
     if not 1 <= len(secrets) <= SECRETS_MAX:
         raise SecretInvalid(f"{len(secrets)} secrets; between 1 and {SECRETS_MAX} can be in force")
     return secrets
+
+
+def _plain(name: str, value: str | bytes) -> str:
+    text = _text(value).strip(" \t")
+    if len(text) > HEADER_CHARS_MAX:
+        raise malformed(name, "is too long")
+    if not (text.isascii() and text.isprintable()):
+        raise malformed(name, "holds something else than printable ASCII")
+    return text
 
 
 def _pairs(headers: RawHeaders) -> Iterable[tuple[str | bytes, str | bytes]]:

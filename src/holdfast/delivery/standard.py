@@ -16,16 +16,14 @@ from holdfast.delivery import standard_keys
 from holdfast.delivery.faults import SIGNATURE_EXPIRED
 from holdfast.delivery.signing import (
     HeaderPair,
-    Indexed,
     RawHeaders,
     Sign,
+    SignedHeaders,
     Verified,
     few,
-    header_of,
     malformed,
     names_of,
     refused,
-    required_header,
 )
 
 TOLERANCE_S = 300.0
@@ -58,9 +56,9 @@ class StandardWebhooks:
     def __init__(self, *, tolerance_s: float = TOLERANCE_S, prefixes: tuple[str, ...] = PREFIXES) -> None:
         self.tolerance_s = tolerance_s
         self.prefixes = prefixes
-        self._names = names_of(
-            *(f"{prefix}-{part}" for prefix in prefixes for part in ("id", "timestamp", "signature"))
-        )
+        self._named = [tuple(f"{prefix}-{part}" for part in PARTS) for prefix in prefixes]
+        """The three headers of each prefix."""
+        self._names = names_of(*(name for named in self._named for name in named))
 
     def sign(self, body: bytes, *, event_id: str, at_us: int, secrets: Sequence[Secret]) -> tuple[HeaderPair, ...]:
         """The three headers, with a signature for every secret.
@@ -104,15 +102,17 @@ class StandardWebhooks:
         Raises:
             Failure: INVALID_SIGNATURE_FORMAT, UNAUTHORIZED, SIGNATURE_EXPIRED.
         """
-        headers = Indexed(headers, self._names)
-        prefix = self._prefix(headers)
-        event_id = required_header(headers, f"{prefix}-id")
-        seconds = required_header(headers, f"{prefix}-timestamp")
+        found = SignedHeaders(headers, self._names)
+        (of_id, of_time, of_signature), signature = self._signature(found)
+        event_id = found.required(of_id)
+        seconds = found.required(of_time)
         if not _ID.match(event_id):
-            raise malformed(f"{prefix}-id", "is no id: printable ASCII without spaces and full stops")
+            raise malformed(of_id, "is no id: printable ASCII without spaces and full stops")
         if not _SECONDS.match(seconds):
-            raise malformed(f"{prefix}-timestamp", "is no whole number of seconds")
-        given = _given(f"{prefix}-signature", required_header(headers, f"{prefix}-signature"))
+            raise malformed(of_time, "is no whole number of seconds")
+        if not signature:
+            raise refused(f"there is no {of_signature}")
+        given = _given(of_signature, signature)
         content = _content(event_id, seconds, body)
         keys = [_verifying_key(secret) for secret in few(secrets)]
         # Every key tries every signature, so that the time taken does not tell which one fits.
@@ -122,11 +122,13 @@ class StandardWebhooks:
         self._check_time(at_us)
         return Verified(event_id, at_us)
 
-    def _prefix(self, headers: RawHeaders) -> str:
-        for prefix in self.prefixes:
-            if header_of(headers, f"{prefix}-signature") is not None:
-                return prefix
-        raise refused(f"there is no {self.prefixes[0]}-signature")
+    def _signature(self, found: SignedHeaders) -> tuple[tuple[str, ...], str]:
+        """The first signature that is there, and the names of the headers that it belongs to."""
+        for named in self._named:
+            signature = found.get(named[2])
+            if signature is not None:
+                return named, signature
+        raise refused(f"there is no {self._named[0][2]}")
 
     def _check_time(self, at_us: int) -> None:
         """Asked last: only who knows the secret is told that the time is wrong."""
