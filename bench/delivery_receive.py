@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from bench.delivery_process import backends_s, party, shared_count, until
 from bench.jobs_rows import progress
+from bench.steal import rounds
 from bench.table import Asked, Row
 from holdfast.testing.postgres import PostgresServer
 
 BARE, CHECKED, ONCE = "bare endpoint", "holdfast: signature", "holdfast: signature, each once"
 KINDS = {BARE: "bare", CHECKED: "checked", ONCE: "once"}
-EVENTS, EVENTS_QUICK = 20_000, 3_000
-ROUNDS = 3
+EVENTS, EVENTS_QUICK = 8_000, 3_000
+ROUNDS, ROUNDS_MAX = 5, 15
 OF_BARE_MIN = 0.3
 WITHIN_S = 120.0
 
@@ -32,7 +33,7 @@ class Received:
 def receive_rows(server: PostgresServer, quick: bool) -> list[Row]:
     events = EVENTS_QUICK if quick else EVENTS
     best: dict[str, Received] = {}
-    for number in range(1 if quick else ROUNDS):
+    for number in range(1) if quick else rounds(ROUNDS, ROUNDS_MAX):
         for name, kind in KINDS.items():
             received = _received(server, kind, events, f"receive_{number}_{kind}")
             progress(f"receive, {name}: {received}")

@@ -8,6 +8,7 @@ import psycopg
 
 from bench.delivery_process import Count, Party, backends_s, party, shared_count, until
 from bench.jobs_rows import at_least, progress
+from bench.steal import rounds
 from bench.table import Asked, Row
 from holdfast.testing.postgres import PostgresServer
 
@@ -15,8 +16,8 @@ OURS, BARE = "holdfast", "bare aiohttp"
 OURS_UV, BARE_UV = "holdfast on uvloop", "bare aiohttp on uvloop"
 RATE_MIN = 3_000
 OF_BARE_MIN = 0.6
-EVENTS, EVENTS_QUICK = 30_000, 6_000
-ROUNDS = 3
+EVENTS, EVENTS_QUICK = 15_000, 6_000
+ROUNDS, ROUNDS_MAX = 3, 8
 WITHIN_S = 120.0
 UNFINISHED = b"SELECT count(*) FROM holdfast_job WHERE state <> 'complete'"
 TEMPLATE = "template_delivery"
@@ -46,7 +47,7 @@ def send_rows(server: PostgresServer, quick: bool) -> list[Row]:
             filling.says()
         with psycopg.connect(address, autocommit=True) as connection:
             connection.execute("VACUUM (ANALYZE)")
-        for number in range(1 if quick else ROUNDS):
+        for number in range(1) if quick else rounds(ROUNDS, ROUNDS_MAX):
             for name in (BARE, OURS, BARE_UV, OURS_UV):
                 loop = "uvloop" if name in (OURS_UV, BARE_UV) else "asyncio"
                 if name in (OURS, OURS_UV):
