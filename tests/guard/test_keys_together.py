@@ -11,9 +11,9 @@ import pytest
 from holdfast.catalog import Failure
 from holdfast.catalog.context import enriched
 from holdfast.catalog.core import DATABASE_CONNECTION_ERROR
-from holdfast.guard import keys_together
+from holdfast.guard import key_batches
 from holdfast.guard.idempotency import Answer, Begun, InProgress, Keys, Mismatch, Replay, Started
-from holdfast.guard.key_batches import Finish, _rows
+from holdfast.guard.key_batches import Finish, Item
 from holdfast.guard.key_ledger import Claim, stored
 from holdfast.store import Store
 
@@ -85,7 +85,7 @@ def test_each_claim_of_a_batch_has_the_verdict_that_it_would_have_alone(store: S
     assert journal(store, "released") == ["key.released", "key.begun_again"]
 
 
-@pytest.mark.parametrize("body", [b"made", b"\0" * (keys_together.GROUPED_BYTES_MAX + 1)], ids=["small", "large"])
+@pytest.mark.parametrize("body", [b"made", b"\0" * (key_batches.GROUPED_BYTES_MAX + 1)], ids=["small", "large"])
 def test_whoever_comes_too_late_in_a_batch_concerns_nobody_else(store: Store, body: bytes) -> None:
     keys = Keys(store)
     held = [started(keys, key) for key in ("a", "b", "c")] + [started(keys, "b", tenant="u")]
@@ -128,8 +128,8 @@ def test_what_an_answer_does_not_have_is_null(store: Store) -> None:
 def test_sqlite_is_given_nothing_that_its_driver_would_ask_to_adapt() -> None:
     """To ask costs more than to bind, and nobody else can run meanwhile."""
     claim = Claim("t", "pay", "k", "r", 7, 1, 2)
-    rows = _rows([claim, Finish.of(claim.started(5), stored(ANSWER, frozenset()), None)], bytearray)
-    assert {type(value) for row in rows for value in row} == {int, str, bytearray}
+    writes = [claim, Finish.of(claim.started(5), stored(ANSWER, frozenset()), None)]
+    assert {type(value) for write in writes for value in Item.of(write, bytearray).row} == {int, str, bytearray}
 
 
 def test_a_key_that_was_there_before_costs_the_others_of_its_batch_little(store: Store, commits: list[int]) -> None:

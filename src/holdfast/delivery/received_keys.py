@@ -45,9 +45,8 @@ class ReceivedKeys(Keys):
         """Handle the event, unless it was answered before; as `Keys.once`, for coroutines."""
         tenant, operation = self._scope
         claim = self._claim(tenant=tenant, operation=operation, key=key, request_hash=_SAME_HASH)
-        started = await self._together.join(claim)
+        started = verdict(claim, await self._together.join(claim))
         if not isinstance(started, Started):
-            verdict(started)
             blocking = on_this_loop(handle)
             work = lambda _: as_answer(blocking(event))  # noqa: E731 - one line for one line
             return await threads.run(partial(self.once_received, key, work, wait_s=wait_s))

@@ -155,9 +155,9 @@ class Keys:
         for tries in range(BEGIN_TRIES):
             if tries:
                 world().sleep(BEGIN_WAIT_S)
-            begun = verdict(self._together.submit(claim))
+            begun = verdict(claim, self._together.submit(claim))
             if isinstance(begun, InProgress) and OPEN_KEYS.freed(self.store, claim):
-                begun = verdict(self._together.submit(claim))
+                begun = verdict(claim, self._together.submit(claim))
             if begun is not None:
                 return self._begun(begun)
         return self._begun(None)
@@ -168,15 +168,14 @@ class Keys:
         for tries in range(BEGIN_TRIES):
             if tries:
                 await world().pause(BEGIN_WAIT_S)
-            told = await self._together.join(claim)
-            if isinstance(told, Started):
-                return told
-            begun = verdict(told)
+            begun = verdict(claim, await self._together.join(claim))
+            if isinstance(begun, Started):
+                return begun
             if isinstance(begun, InProgress) and OPEN_KEYS.knows(self.store, claim):
                 import asyncio
 
                 if await asyncio.to_thread(OPEN_KEYS.freed, self.store, claim):
-                    begun = verdict(await self._together.join(claim))
+                    begun = verdict(claim, await self._together.join(claim))
             if begun is not None:
                 return self._begun(begun)
         return self._begun(None)
@@ -250,14 +249,16 @@ class Keys:
         Raises:
             Failure: IDEMPOTENCY_LOST; or the database's own.
         """
-        if not verdict(self._together.submit(Finish.of(started, kept, code))):
+        finish = Finish.of(started, kept, code)
+        if not verdict(finish, self._together.submit(finish)):
             raise _lost(started)
         started.finished = True
 
     async def store_answer_async(self, started: Started, kept: key_ledger.Stored, code: str | None = None) -> None:
         """The same for coroutines, which share commits."""
-        told = await self._together.join(Finish.of(started, kept, code))
-        if told is not True and not verdict(told):
+        finish = Finish.of(started, kept, code)
+        told = await self._together.join(finish)
+        if told is not True and not verdict(finish, told):
             raise _lost(started)
         started.finished = True
 

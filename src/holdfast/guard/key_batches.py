@@ -45,40 +45,78 @@ Write = Claim | Finish
 scope_of = itemgetter(0, 1, 2)
 """Tenant, operation and key of a write."""
 
-Done = dict[int, Started | bool]
-"""What became of the writes that were usual, by their tokens: the key that was taken, or True for a stored answer."""
-
+GROUPED_BYTES_MAX = 16_384
+"""Larger answers are stored each with a statement of its own."""
 WRITE = "idempotency.write_keys"
 REFUSED = {CONSTRAINT_VIOLATED.code, DUPLICATE_RECORD.code}
 """What SQLite says when a key is there already, or is not held."""
 
 
-def prepare(store: Store, writes: Sequence[Write], *, lease_us: int, expires_us: int) -> Callable[[], Done]:
+class Item(NamedTuple):
+    """A write, and the row that its statement takes.
+
+    The row is made where the write comes from: the thread that writes a batch would find all of it in the cache of
+    another processor, and nobody else can run meanwhile.
+    """
+
+    write: Write
+    row: Row
+    """Empty where the answer is too large to be written with others."""
+
+    @classmethod
+    def of(cls, write: Write, of_body: Callable[[bytes], str | bytearray]) -> Item:
+        """A row is numbers and texts, and an empty text stands for none: SQLite's driver binds these at once, while of
+        None, bool and bytes it asks first whether somebody wants to adapt them; and a column without NULL is one
+        `join` for PostgreSQL. Of a begin the status is 0.
+
+        Args:
+            of_body: a copy that SQLite's driver binds at once, or hex for PostgreSQL, which is given columns as text.
+        """
+        if isinstance(write, Claim):
+            tenant, operation, key, request_hash, token, _, _ = write
+            return cls(write, (tenant, operation, key, token, request_hash, 0, "", of_body(b""), "", "", 0))
+        tenant, operation, key, token, status, headers, body, resources, code, started = write
+        if len(body) > GROUPED_BYTES_MAX:
+            return cls(write, ())
+        took_us = round((monotonic_s() - started.began_s) * 1_000_000)
+        texts = headers, of_body(body), resources or "", code or ""
+        return cls(write, (tenant, operation, key, token, "", status, *texts, took_us))
+
+
+class Taken(NamedTuple):
+    """A key that was new is the caller's."""
+
+    first_seen_us: int
+
+
+Done = dict[int, Taken | bool]
+"""What became of the writes that were usual, by their tokens: the key was taken, or True for a stored answer."""
+
+
+def prepare(store: Store, items: Sequence[Item], *, lease_us: int, expires_us: int) -> Callable[[], Done]:
     """A function that writes what is usual, in one transaction, and raises the database's own failures.
 
     Args:
-        writes: each of a key of its own, in the order of their keys.
+        items: each of a key of its own, in the order of their keys where other processes write too.
     """
     if store.engine == key_ledger.SQLITE:
-        return _prepare_all_or_none(store, writes, lease_us=lease_us, expires_us=expires_us)
-    rows = _rows(writes, bytes.hex)
-    return lambda: _done(
-        writes, store.many_rows(WRITE, rows, repeatable=True, lease_us=lease_us, expires_us=expires_us)
-    )
+        return _prepare_all_or_none(store, items, lease_us=lease_us, expires_us=expires_us)
+    rows = [item.row for item in items]
+    return lambda: _done(items, store.many_rows(WRITE, rows, repeatable=True, lease_us=lease_us, expires_us=expires_us))
 
 
-async def write_async(store: Store, writes: Sequence[Write], *, lease_us: int, expires_us: int) -> Done | None:
+async def write_async(store: Store, items: Sequence[Item], *, lease_us: int, expires_us: int) -> Done | None:
     """The same on an event loop; None where that cannot be, or when it is not known what became of it."""
-    rows = await store.many_rows_async(WRITE, _rows(writes, bytes.hex), lease_us=lease_us, expires_us=expires_us)
-    return None if rows is None else _done(writes, rows)
+    rows = [item.row for item in items]
+    answered = await store.many_rows_async(WRITE, rows, lease_us=lease_us, expires_us=expires_us)
+    return None if answered is None else _done(items, answered)
 
 
-def _prepare_all_or_none(
-    store: Store, writes: Sequence[Write], *, lease_us: int, expires_us: int
-) -> Callable[[], Done]:
+def _prepare_all_or_none(store: Store, items: Sequence[Item], *, lease_us: int, expires_us: int) -> Callable[[], Done]:
     """All of it in one statement of SQLite, or none of it where something is not usual."""
     moment_us = now_us()
-    put = store.prepare_put(WRITE, _rows(writes, bytearray), lease_us=lease_us, expires_us=expires_us, now_us=moment_us)
+    rows = [item.row for item in items]
+    put = store.prepare_put(WRITE, rows, lease_us=lease_us, expires_us=expires_us, now_us=moment_us)
 
     def write() -> Done:
         try:
@@ -87,40 +125,16 @@ def _prepare_all_or_none(
             if refused.code not in REFUSED:
                 raise
             # Nearly always a key that was there before: the answers of the others need not suffer from it.
-            finishes = [one for one in writes if not isinstance(one, Claim)]
-            some = 0 < len(finishes) < len(writes)
+            finishes = [item for item in items if not isinstance(item.write, Claim)]
+            some = 0 < len(finishes) < len(items)
             return _prepare_all_or_none(store, finishes, lease_us=lease_us, expires_us=expires_us)() if some else {}
-        return {one.token: one.started(moment_us) if isinstance(one, Claim) else True for one in writes}
+        taken = Taken(moment_us)
+        return {one.token: taken if isinstance(one, Claim) else True for one, _ in items}
 
     return write
 
 
-def _rows(writes: Sequence[Write], of_body: Callable[[bytes], str | bytearray]) -> list[Row]:
-    """The writes as their statement takes them; of a begin the status is 0.
-
-    All of it is numbers and texts, and an empty text stands for none: SQLite's driver binds these at once, while of
-    None, bool and bytes it asks first whether somebody wants to adapt them; and a column without NULL is one `join`
-    for PostgreSQL.
-
-    Args:
-        of_body: a copy that SQLite's driver binds at once, or hex for PostgreSQL, which is given columns as text.
-    """
-    now_s = monotonic_s()
-    no_answer = (0, "", of_body(b""), "", "", 0)
-    return [
-        (one.tenant, one.operation, one.key, one.token, one.request_hash, *no_answer)
-        if isinstance(one, Claim)
-        else (
-            *(*one[:4], "", one.status, one.headers, of_body(one.body), one.resources or "", one.code or ""),
-            round((now_s - one.started.began_s) * 1_000_000),
-        )
-        for one in writes
-    ]
-
-
-def _done(writes: Sequence[Write], rows: Sequence[Row]) -> Done:
+def _done(items: Sequence[Item], rows: Sequence[Row]) -> Done:
     """What became of the writes whose tokens came back."""
-    by_token = {one.token: one for one in writes}
-    return {
-        token: one.started(first_us) if isinstance(one := by_token[token], Claim) else True for token, first_us in rows
-    }
+    claimed = {one.token for one, _ in items if isinstance(one, Claim)}
+    return {token: Taken(first_seen_us) if token in claimed else True for token, first_seen_us in rows}

@@ -15,7 +15,7 @@ from holdfast.base.combiner import Combiner
 from holdfast.catalog import Failure
 from holdfast.catalog.context import current_context
 from holdfast.guard import key_batches, key_ledger
-from holdfast.guard.key_batches import Done, Write, scope_of
+from holdfast.guard.key_batches import Done, Item, Taken, Write, scope_of
 from holdfast.guard.key_ledger import Claim, Stored
 from holdfast.lifecycle.idempotency import Begun
 
@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 TOGETHER_MAX = 100
 """Maximum number of keys in one transaction: their rows are locked until it commits."""
-GROUPED_BYTES_MAX = 16_384
-"""Larger answers are stored each with a statement of its own."""
 
-Told = Begun | bool | Failure | None
+Told = Taken | Begun | bool | Failure | None
 """Of a claim its verdict, of a finish whether it was stored; or the database's failure."""
 
 
@@ -39,54 +37,69 @@ class KeysTogether:
 
     def __init__(self, store: Store, *, lease_us: int, expires_us: int) -> None:
         self._store = store
+        self._on_sqlite = store.engine == key_ledger.SQLITE
+        self._of_body: Callable[[bytes], str | bytearray] = bytearray if self._on_sqlite else bytes.hex
         self._lease_us = lease_us
         self._expires_us = expires_us
-        self._writes: Combiner[Write, Told] = Combiner(self.write_all, most=TOGETHER_MAX)
+        self._writes: Combiner[Item, Told] = Combiner(self._write_items, most=TOGETHER_MAX)
         # The same for coroutines, which need asyncio: made when there is one.
-        self._async: Gathering[Write, Told] | None = None
+        self._async: Gathering[Item, Told] | None = None
 
     def submit(self, write: Write) -> Told:
         """Begin or finish a key; `verdict` reads what comes back."""
-        return self._writes.submit(write)
+        return self._writes.submit(Item.of(write, self._of_body))
 
     def join(self, write: Write) -> asyncio.Future[Told]:
         """The same for a coroutine, which awaits it."""
-        return (self._async or self._gathering()).join(write)
+        return (self._async or self._gathering()).join(Item.of(write, self._of_body))
 
-    def write_all(self, writes: Sequence[Write]) -> list[Told]:
-        """Write these: the usual ones together, each of the others by itself, so that it concerns nobody else."""
-        return self.prepare(writes)()
+    def write_all(self, writes: Sequence[Write]) -> list[Begun | bool | None]:
+        """Write these at once, and say of each what `verdict` says."""
+        told = self._write_items([Item.of(write, self._of_body) for write in writes])
+        return [verdict(write, one) for write, one in zip(writes, told, strict=True)]
 
-    def prepare(self, writes: Sequence[Write]) -> Callable[[], list[Told]]:
-        """The same in two steps: what remains to be done is nearly all the database's work."""
-        usual = _usual(_each_key_once(writes))
+    def _write_items(self, items: Sequence[Item]) -> list[Told]:
+        return self._prepare(items)()
+
+    def _prepare(self, items: Sequence[Item]) -> Callable[[], list[Told]]:
+        """What writes these: the usual ones together, each of the others by itself, so that it concerns nobody else.
+        What remains to be done then is nearly all the database's work."""
+        usual = self._usual(items)
         write: Callable[[], Done] = dict
         if usual:
             write = key_batches.prepare(self._store, usual, lease_us=self._lease_us, expires_us=self._expires_us)
-        return lambda: self._write(writes, usual, write)
+        return lambda: self._write(items, usual, write)
 
-    def _write(self, writes: Sequence[Write], usual: Sequence[Write], write: Callable[[], Done]) -> list[Told]:
+    def _usual(self, items: Sequence[Item]) -> Sequence[Item]:
+        """Those that may be tried together: the first of each key. In one order everywhere, so that two processes never
+        wait for each other crosswise; SQLite has one writer, and takes them as they come."""
+        usual = [item for item in items if item.row]
+        if not self._on_sqlite or len({write.key for write, _ in usual}) < len(usual):
+            usual = _each_key_once(usual)
+        return usual
+
+    def _write(self, items: Sequence[Item], usual: Sequence[Item], write: Callable[[], Done]) -> list[Told]:
         done: Done = {}
         try:
             done = write()
         except Failure as failure:
-            if failure.retryable or len(writes) == 1:
-                return [failure] * len(writes)
-        if len(done) == len(writes):
-            return [done[one.token] for one in writes]
-        return self._write_rest(writes, _told(usual, done))
+            if failure.retryable or len(items) == 1:
+                return [failure] * len(items)
+        if len(done) == len(items):
+            return [done[one.token] for one, _ in items]
+        return self._write_rest(items, _told(usual, done))
 
-    def _write_rest(self, writes: Sequence[Write], found: dict[int, Told]) -> list[Told]:
+    def _write_rest(self, items: Sequence[Item], found: dict[int, Told]) -> list[Told]:
         """What each is told; those that are not found yet are written now."""
-        rest = _each_key_once([one for one in writes if id(one) not in found])
-        claims = [one for one in rest if isinstance(one, Claim)]
+        rest = _each_key_once([item for item in items if id(item) not in found])
+        claims = [item for item in rest if isinstance(item.write, Claim)]
         try:
             if len(claims) > 1:
                 found |= self._store.atomic(lambda tx: _begin_each(tx, claims), repeatable=True)
         except Failure as failure:
             if failure.retryable:
                 found |= dict.fromkeys(map(id, claims), failure)
-        return [found[id(one)] if id(one) in found else self._write_alone(one) for one in writes]
+        return [found[id(item)] if id(item) in found else self._write_alone(item.write) for item in items]
 
     def _write_alone(self, write: Write) -> Told:
         """A twin of another in the batch, or one that could not be written with the others."""
@@ -105,36 +118,38 @@ class KeysTogether:
         except Failure as failure:
             return failure
 
-    def _gathering(self) -> Gathering[Write, Told]:
+    def _gathering(self) -> Gathering[Item, Told]:
         from holdfast.base.gathering import Gathering
-        from holdfast.store import Engine
 
-        on_loop = None if self._store.engine is Engine.SQLITE else self._write_all_async
-        self._async = Gathering(self.write_all, most=TOGETHER_MAX, flush_async=on_loop, prepare=self.prepare)
+        on_loop = None if self._on_sqlite else self._write_items_async
+        self._async = Gathering(self._write_items, most=TOGETHER_MAX, flush_async=on_loop, prepare=self._prepare)
         return self._async
 
-    async def _write_all_async(self, writes: Sequence[Write]) -> Sequence[Told] | None:
+    async def _write_items_async(self, items: Sequence[Item]) -> Sequence[Told] | None:
         """The same without a thread; None where that cannot be, or nobody knows what became of it."""
-        usual = _usual(_each_key_once(writes))
+        usual = self._usual(items)
         if not usual:
             return None
         done = await key_batches.write_async(self._store, usual, lease_us=self._lease_us, expires_us=self._expires_us)
         if done is None:
             return None
-        if len(done) == len(writes):
-            return [done[one.token] for one in writes]
+        if len(done) == len(items):
+            return [done[one.token] for one, _ in items]
         import asyncio
 
-        return await asyncio.to_thread(self._write_rest, writes, _told(usual, done))
+        return await asyncio.to_thread(self._write_rest, items, _told(usual, done))
 
 
-def verdict(told: Told) -> Begun | bool | None:
+def verdict(write: Write, told: Told) -> Begun | bool | None:
     """Of a claim whether the key was taken, or why not: None when it changed hands in this moment and is worth another
     look. Of a finish whether the answer was stored: False when the key is somebody else's, which is then written down.
 
     Raises:
         Failure: the batch's, as one of the caller's own: each raises it in the context of its own request.
     """
+    if isinstance(told, Taken):
+        assert isinstance(write, Claim)
+        return write.started(told.first_seen_us)
     if isinstance(told, Failure):
         mine = copy(told)
         mine.context = current_context()
@@ -142,21 +157,16 @@ def verdict(told: Told) -> Begun | bool | None:
     return told
 
 
-def _told(writes: Sequence[Write], done: Done) -> dict[int, Told]:
-    """What is known of the writes, by their identity: two with the same key are two."""
-    return {id(one): done[one.token] for one in writes if one.token in done}
+def _told(items: Sequence[Item], done: Done) -> dict[int, Told]:
+    """What is known of the writes, by the identity of their items: two with the same key are two."""
+    return {id(item): done[item.write.token] for item in items if item.write.token in done}
 
 
-def _begin_each(tx: Tx, claims: Sequence[Claim]) -> dict[int, Told]:
-    return {id(claim): key_ledger.begin(tx, claim) for claim in claims}
+def _begin_each(tx: Tx, items: Sequence[Item]) -> dict[int, Told]:
+    return {id(item): key_ledger.begin(tx, item.write) for item in items if isinstance(item.write, Claim)}
 
 
-def _each_key_once(writes: Sequence[Write]) -> list[Write]:
-    """The first of each key, in one order everywhere, so that two processes never wait for each other crosswise."""
-    first = {scope_of(write): write for write in reversed(writes)}
-    return sorted(first.values(), key=scope_of)
-
-
-def _usual(writes: Sequence[Write]) -> list[Write]:
-    """Those that may be tried together."""
-    return [one for one in writes if isinstance(one, Claim) or len(one.body) <= GROUPED_BYTES_MAX]
+def _each_key_once(items: Sequence[Item]) -> list[Item]:
+    """The first of each key, in the order of their keys."""
+    first = {scope_of(item.write): item for item in reversed(items)}
+    return [first[scope] for scope in sorted(first)]
