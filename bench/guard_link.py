@@ -5,6 +5,8 @@ What a feature *adds* is a call through a link with it, less a call through the 
 
 from __future__ import annotations
 
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 from bench.guard_peers import ATTEMPTS, Work, loop, loop_async, steady, steady_async
@@ -16,6 +18,7 @@ from holdfast.policy import Backoff, Breaker, RateLimit, Retry, within
 
 BREAKER_ADDS_NS_MAX = 100
 REJECTION_NS_MAX = 1_000
+HAND_OVER = "a bare hand-over to a thread and back"
 TIMEOUT_NS_MAX = 60_000
 """What `timeout_s` may add to a call that blocks: it goes to another thread and back."""
 LOOP_NS = {"sync": 76, "async": 199}
@@ -37,6 +40,8 @@ def link_rows(colour: str, effort: Effort) -> list[Row]:
     forms = _forms(colour)
     features = {**{name: made(work) for name, made in _links().items()}, "deadline around it": _hurried(colour)}
     cases = {**forms, **features, "open": _opened(work), "loop": (loop if colour == "sync" else loop_async)(work)}
+    if colour == "sync":
+        cases[HAND_OVER] = _handed_over()
     figures = call_ns(cases, effort, awaited=colour == "async", refused={"open": Failure})
     plain_ns = figures["decorator"]
     rows = [
@@ -53,7 +58,10 @@ def link_rows(colour: str, effort: Effort) -> list[Row]:
         group, adds_ns = f"what a feature adds, {colour}", figures[name] - plain_ns
         if (name, colour) == ("timeout_s", "sync"):
             asked = Asked(bound=TIMEOUT_NS_MAX, reached=adds_ns, unit="ns")
-            rows.append(Row(group=group, name=name, figure=adds_ns, unit="ns", asked=asked))
+            handed_ns = figures[HAND_OVER]
+            compared = {"× hand-over": adds_ns / handed_ns}
+            rows.append(Row(group=group, name=name, figure=adds_ns, unit="ns", ratios=compared, asked=asked))
+            rows.append(Row(group=group, name=HAND_OVER, figure=handed_ns, unit="ns"))
             continue
         bound = BREAKER_ADDS_NS_MAX if name == "closed breaker" else None
         rows += _bounded(group, name, adds_ns, bound, figures["loop"], colour)
@@ -131,6 +139,24 @@ def _hurried(colour: str) -> Work:
             return await guarded_async(value)
 
     return call if colour == "sync" else call_async
+
+
+def _handed_over() -> Work:
+    """What any time limit on a call that blocks has to pay: waking a thread, and being woken by it."""
+    there: SimpleQueue[int] = SimpleQueue()
+    back: SimpleQueue[int] = SimpleQueue()
+
+    def echo() -> None:
+        while True:
+            back.put(there.get())
+
+    Thread(target=echo, daemon=True).start()
+
+    def call(value: int) -> int:
+        there.put(value)
+        return back.get()
+
+    return call
 
 
 def _opened(work: Work) -> Work:

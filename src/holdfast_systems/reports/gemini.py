@@ -134,11 +134,13 @@ class Gemini:
             return self._client
 
     async def _opened(self) -> Client:
-        from aiohttp import ClientSession
+        from aiohttp import ClientSession, TCPConnector
         from google.genai import Client
         from google.genai.types import HttpOptions, HttpRetryOptions
 
-        self._session = ClientSession()
+        # A server may close a connection that is kept open in the moment in which a call is sent on it. Nobody could
+        # tell then whether the model has worked, and such a call is not repeated: each has a connection of its own.
+        self._session = ClientSession(connector=TCPConnector(force_close=True))
         # Left to itself the client repeats a call whose connection broke, and the model may be paid twice.
         once = HttpRetryOptions(attempts=1)
         options = HttpOptions(base_url=self._base_url or None, retry_options=once, aiohttp_client=self._session)

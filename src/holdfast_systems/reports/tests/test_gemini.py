@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import socketserver
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -62,6 +64,37 @@ def test_an_answer_has_its_text_and_its_tokens(standin: tuple[GeminiStandIn, str
     model.close()
     with pytest.raises(ModelClosed):
         model.generate(REQUEST)
+
+
+class ClosesWhenUsedAgain(socketserver.StreamRequestHandler):
+    """Answers the first request of a connection, and closes the connection when a second one comes."""
+
+    def handle(self) -> None:
+        if not self._received():
+            return
+        body = json.dumps({"candidates": [{"content": {"parts": [{"text": "{}"}]}, "finishReason": "STOP"}]}).encode()
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        self.wfile.write(head.encode() + body)
+        self._received()
+
+    def _received(self) -> bool:
+        length = 0
+        for line in iter(self.rfile.readline, b""):
+            if line == b"\r\n":
+                self.rfile.read(length)
+                return True
+            name, _, value = line.decode().partition(":")
+            length = int(value) if name.lower() == "content-length" else length
+        return False
+
+
+def test_no_call_is_lost_on_a_connection_that_the_server_has_just_closed() -> None:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), ClosesWhenUsedAgain) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        model = opened(f"http://127.0.0.1:{server.server_address[1]}")
+        assert [model.generate(REQUEST).text for _ in range(3)] == ["{}"] * 3
+        model.close()
+        server.shutdown()
 
 
 def test_a_call_that_is_cut_off_by_our_own_stop_says_nothing_about_the_model(
