@@ -57,17 +57,17 @@ def array_text(values: Sequence[Any], kind: str) -> str:
     if len(values) > 1 and values.count(values[0]) == len(values):
         # Most columns of a batch say the same in every row.
         return "{" + ",".join([array_text(values[:1], kind)[1:-1]] * len(values)) + "}"
-    if None in values:
-        written = _quoted if kind == "text" else str
-        return "{" + ",".join(["NULL" if value is None else written(value) for value in values]) + "}"
     if kind != "text":
-        return "{" + ",".join(map(str, values)) + "}"
+        return "{" + ",".join([str(value) for value in values]).replace("None", "NULL") + "}"
     if not values:
         return "{}"
-    joined = BETWEEN.join(values)
-    if joined.count(BETWEEN) >= len(values):
-        return "{" + ",".join(map(_quoted, values)) + "}"
-    return '{"' + _escaped(joined).replace(BETWEEN, '","') + '"}'
+    try:
+        joined = '","'.join(values)
+    except TypeError:  # some are NULL
+        return "{" + ",".join(["NULL" if value is None else _quoted(value) for value in values]) + "}"
+    if "\\" in joined or joined.count('"') > 2 * (len(values) - 1):
+        return _all_escaped(values)
+    return '{"' + joined + '"}'
 
 
 @lru_cache(maxsize=TEXTS_MAX)
@@ -78,9 +78,16 @@ def _text(form: ValuesForm, size: int) -> str:
     return f"{form.before}(SELECT {form.columns} FROM (VALUES {rows}) LIMIT ?) AS given{form.after}"  # noqa: S608
 
 
+def _all_escaped(texts: Sequence[str]) -> str:
+    joined = BETWEEN.join(texts)
+    if joined.count(BETWEEN) >= len(texts):
+        return "{" + ",".join(map(_quoted, texts)) + "}"
+    return '{"' + _escaped(joined).replace(BETWEEN, '","') + '"}'
+
+
 def _quoted(text: str) -> str:
     return f'"{_escaped(text)}"'
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"') if '"' in text or "\\" in text else text
+    return text.replace("\\", "\\\\").replace('"', '\\"')
