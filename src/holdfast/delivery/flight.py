@@ -116,7 +116,7 @@ class Flight:
             paced = self._pace.rate is not None
             self._pace.accepted(monotonic_s())
             if paced and self._pace.rate is None:
-                self._next_turn_s = 0.0  # whoever comes now need not queue behind a line made at the old pace
+                self._next_turn_s = 0.0  # the next request does not queue behind turns made at the old pace
         self.answered(took_s, most)
 
     def answered(self, took_s: float, most: int) -> None:
@@ -167,8 +167,8 @@ class Flight:
     def _turn_s(self, now_s: float, after_s: float, most: int) -> float:
         """Turns are handed out one behind the other, at the pace at which requests end.
 
-        A learnt pace grows while all goes well, and so do the turns come closer the further ahead they are: whoever was
-        sent away for the whole line at the pace of that moment would not come back when the endpoint has recovered.
+        A learnt pace grows while requests succeed, so turns further ahead are closer together: a delivery that was put
+        off for the whole line at the current pace would not come back when the endpoint has recovered.
         """
         shortest_s = TURN_S_QUICK if self._trusted else TURN_S_MIN
         paced_s = self._pace.interval_s(max(0.0, self._next_turn_s - now_s - after_s))
