@@ -15,6 +15,7 @@ import pytest
 from holdfast.base import new_id
 from holdfast.catalog import Failure
 from holdfast.catalog.durable import COMMIT_UNKNOWN
+from holdfast.guard.idempotency import Keys
 from holdfast.store import Store, read_address
 from holdfast.store.postgresql import PostgresqlDatabase
 from holdfast.store.row_parameters import array_text
@@ -23,6 +24,8 @@ from holdfast.testing.proxy import FaultProxy
 from holdfast.worker import Jobs, NewJob
 from holdfast.worker.prepared import prepared
 
+PLANNED_ANEW = 5
+"""So often PostgreSQL plans a prepared statement anew, before it looks whether one plan for all would do."""
 INSERTED = "INSERT INTO holdfast_(queue|job) "
 
 
@@ -127,6 +130,19 @@ def test_an_answer_counts_what_was_changed(connection: psycopg.Connection[Any]) 
     made = shortcuts.run(connection, "CREATE TEMPORARY TABLE other (a INTEGER)", {})
     assert made is not None
     assert made.rowcount == -1
+
+
+def test_a_statement_for_many_rows_is_planned_once_for_a_single_row_too(emptied_dsn: str) -> None:
+    """To plan the statement of idempotency keys takes longer than to run it."""
+    store = Store.open(emptied_dsn)
+    keys = Keys(store)
+    for number in range(PLANNED_ANEW + 7):
+        keys.begin(operation="pay", key=f"key-{number}", request_hash="r")
+    asked = "SELECT custom_plans, generic_plans FROM pg_prepared_statements WHERE statement LIKE 'WITH given%'"
+    with store.database.single() as execute:
+        plans = execute(asked.replace("%", "%%"), {}).fetchall()
+    store.close()
+    assert plans == [(PLANNED_ANEW, 7)]
 
 
 def test_a_connection_that_is_thrown_away_is_not_kept(emptied_dsn: str) -> None:

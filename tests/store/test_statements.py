@@ -51,7 +51,10 @@ def test_many_rows_are_a_table_named_given() -> None:
         "SELECT given.id FROM (SELECT value ->> 0 AS id, value ->> 1 AS n FROM json_each(:given)) AS given"
     )
     there = translated(source, POSTGRESQL)
-    assert there.text == "SELECT given.id FROM unnest(%(given_0)s::text[], %(given_1)s::bigint[]) AS given(id, n)"
+    assert there.text == (
+        "SELECT given.id FROM (SELECT * FROM unnest(%(given_0)s::text[], %(given_1)s::bigint[])"
+        " LIMIT cardinality(%(given_0)s::text[])) AS given(id, n)"
+    )
     assert here.columns == there.columns == ("text", "bigint")
 
 

@@ -10,10 +10,12 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable
+from struct import Struct
 
 from holdfast.base.world import world
 
 CHANCES_DRAWN = 128
+_NUMBERS = Struct(f">{CHANCES_DRAWN}Q")
 
 _VERSION = 0x7 << 76
 _VARIANT = 0b10 << 62
@@ -91,8 +93,8 @@ def _chance(token_bytes: Callable[[int], bytes]) -> int:
         return _chances.pop()
     except IndexError:
         drawn = token_bytes(8 * CHANCES_DRAWN)
-        _chances.extend(int.from_bytes(drawn[at : at + 8]) for at in range(8, len(drawn), 8))
-        return int.from_bytes(drawn[:8])
+        _chances.extend(_NUMBERS.unpack(drawn))
+        return _chances.pop()
 
 
 def _text(tick: int, chance: int) -> str:

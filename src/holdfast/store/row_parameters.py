@@ -7,7 +7,7 @@ too many of them or where another driver binds them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Any
 
@@ -47,25 +47,31 @@ def given(statement: Statement, engine: Engine, rows: Sequence[Row]) -> dict[str
     found: dict[str, Any] = {"now_us": now_us()} if statement.clocked else {}
     if engine is Engine.SQLITE:
         return {**found, "given": encode(rows)}
-    for number, (kind, column) in enumerate(zip(statement.columns, zip(*rows, strict=True), strict=True)):
-        found[f"given_{number}"] = array_text(column, kind)
+    columns = map(array_text, zip(*rows, strict=True), statement.columns)
+    found.update(zip(_names(len(statement.columns)), columns, strict=True))
     return found
+
+
+@cache
+def _names(count: int) -> list[str]:
+    return [f"given_{number}" for number in range(count)]
 
 
 def array_text(values: Sequence[Any], kind: str) -> str:
     """A column as PostgreSQL reads arrays; the driver's own way takes ten times as long."""
-    if len(values) > 1 and values.count(values[0]) == len(values):
+    count = len(values)
+    if count > 1 and values.count(values[0]) == count:
         # Most columns of a batch say the same in every row.
-        return "{" + ",".join([array_text(values[:1], kind)[1:-1]] * len(values)) + "}"
+        return "{" + ",".join([_element(values[0], kind)] * count) + "}"
     if kind != "text":
-        return "{" + ",".join([str(value) for value in values]).replace("None", "NULL") + "}"
+        return "{" + ",".join(map(str, values)).replace("None", "NULL") + "}"
     if not values:
         return "{}"
     try:
         joined = '","'.join(values)
     except TypeError:  # some are NULL
-        return "{" + ",".join(["NULL" if value is None else _quoted(value) for value in values]) + "}"
-    if "\\" in joined or joined.count('"') > 2 * (len(values) - 1):
+        return "{" + ",".join([_element(value, kind) for value in values]) + "}"
+    if "\\" in joined or joined.count('"') > 2 * (count - 1):
         return _all_escaped(values)
     return '{"' + joined + '"}'
 
@@ -76,6 +82,12 @@ def _text(form: ValuesForm, size: int) -> str:
     rows = ",".join([row] * size)
     # Built from our own files.
     return f"{form.before}(SELECT {form.columns} FROM (VALUES {rows}) LIMIT ?) AS given{form.after}"  # noqa: S608
+
+
+def _element(value: Any, kind: str) -> str:
+    if value is None:
+        return "NULL"
+    return _quoted(value) if kind == "text" else str(value)
 
 
 def _all_escaped(texts: Sequence[str]) -> str:

@@ -157,14 +157,14 @@ def _written(text: str, parameters: Mapping[str, Any]) -> tuple[list[bytes | Non
     types: list[int] = []
     for name in _order(text):
         value = parameters[name]
-        if value is None:
-            values.append(None)
+        if type(value) is str and "\0" not in value:
+            values.append(value.encode())
             types.append(UNTOLD)
         elif type(value) is int and -INT8_MAX <= value <= INT8_MAX:
             values.append(b"%d" % value)
             types.append(_width(value))
-        elif type(value) is str and "\0" not in value:
-            values.append(value.encode())
+        elif value is None:
+            values.append(None)
             types.append(UNTOLD)
         else:
             return None
