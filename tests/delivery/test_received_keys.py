@@ -270,7 +270,7 @@ def test_a_flush_that_is_repeated_after_a_lost_reply_changes_nothing(
     monkeypatch.setattr(store, "atomic", twice)
     started = begin(keys, "k")
     monkeypatch.setattr(store, "atomic", atomic)
-    finishing = [Finish.of(started, stored(Answer(200), ()), None)]
+    finishing = [Finish(started, stored(Answer(200), ()), None)]
     assert keys._together.write_all(finishing) == [True]
     assert keys._together.write_all(finishing) == [True]
     keys.finish(started, Answer(200))

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.base.codec import canonical_list
 from holdfast.guard.idempotency import Answer, Keys, Started
-from holdfast.guard.key_batches import WRITE, Finish, Item
+from holdfast.guard.key_batches import WRITE, Finish, item, row_of
 from holdfast.guard.key_ledger import stored
 from holdfast.store import Store, Tx
 from holdfast.testing import instant
@@ -53,7 +53,7 @@ def test_an_answer_is_stored_without_a_change_to_an_index(emptied_dsn: str) -> N
     store = Store.open(emptied_dsn)
     keys = Keys(store)
     held = [begun(keys, f"key-{number}") for number in range(16)]
-    rows = [Item.of(Finish.of(one, stored(MADE, frozenset()), None), bytes.hex).row for one in held]
+    rows = [row_of(item(Finish(one, stored(MADE, frozenset()), None), bytes.hex)) for one in held]
 
     def phase(tx: Tx) -> list[tuple[int, int]]:
         assert len(tx.many_rows(WRITE, rows, lease_us=1, expires_us=1)) == len(held)

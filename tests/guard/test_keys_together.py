@@ -13,7 +13,7 @@ from holdfast.catalog.context import enriched
 from holdfast.catalog.core import DATABASE_CONNECTION_ERROR
 from holdfast.guard import key_batches
 from holdfast.guard.idempotency import Answer, Begun, InProgress, Keys, Mismatch, Replay, Started
-from holdfast.guard.key_batches import Finish, Item
+from holdfast.guard.key_batches import Finish, item, row_of
 from holdfast.guard.key_ledger import Claim, stored
 from holdfast.store import Store
 
@@ -92,7 +92,7 @@ def test_whoever_comes_too_late_in_a_batch_concerns_nobody_else(store: Store, bo
     assert keys.release(held[1])
     taken_over = started(keys, "b")
     kept = stored(Answer(200, (), body), frozenset())
-    finishes = [Finish.of(one, kept, None) for one in held]
+    finishes = [Finish(one, kept, None) for one in held]
     assert keys._together.write_all(finishes) == [True, False, True, True]
     assert journal(store, "a") == ["key.finished"]
     assert [verb for verb in journal(store, "b") if verb == "key.lost"] == ["key.lost"]
@@ -108,7 +108,7 @@ def test_what_an_answer_does_not_have_is_null(store: Store) -> None:
     keys = Keys(store)
     held = [started(keys, key) for key in ("bare", "full")]
     bare, full = (stored(Answer(204, (), b"", ids), frozenset()) for ids in ({}, {"order": "o-1"}))
-    finishes = [Finish.of(held[0], bare, None), Finish.of(held[1], full, "NO_STOCK")]
+    finishes = [Finish(held[0], bare, None), Finish(held[1], full, "NO_STOCK")]
     claim = keys._claim(tenant="t", operation="pay", key="new", request_hash="r")
     assert [type(told) for told in keys._together.write_all([*finishes, claim])] == [bool, bool, Started]
     with store.database.transaction(write=False) as execute:
@@ -127,16 +127,16 @@ def test_what_an_answer_does_not_have_is_null(store: Store) -> None:
 
 def test_sqlite_is_given_nothing_that_its_driver_would_ask_to_adapt() -> None:
     """To ask costs more than to bind, and nobody else can run meanwhile."""
-    claim = Claim("t", "pay", "k", "r", 7, 1, 2)
-    writes = [claim, Finish.of(claim.started(5), stored(ANSWER, frozenset()), None)]
-    assert {type(value) for write in writes for value in Item.of(write, bytearray).row} == {int, str, bytearray}
+    claim = Claim("t", "pay", "k", 7, "r", 1, 2)
+    writes = [claim, Finish(claim.started(5), stored(ANSWER, frozenset()), None)]
+    assert {type(value) for write in writes for value in row_of(item(write, bytearray))} == {int, str, bytearray}
 
 
 def test_a_key_that_was_there_before_costs_the_others_of_its_batch_little(store: Store, commits: list[int]) -> None:
     keys = Keys(store)
     keys.finish(started(keys, "answered"), ANSWER)
     kept = stored(ANSWER, frozenset())
-    finishes = [Finish.of(started(keys, f"held-{number}"), kept, None) for number in range(CALLERS)]
+    finishes = [Finish(started(keys, f"held-{number}"), kept, None) for number in range(CALLERS)]
     asked = ["answered", *(f"new-{number}" for number in range(CALLERS))]
     claims = [keys._claim(tenant="t", operation="pay", key=key, request_hash="r") for key in asked]
     commits.clear()

@@ -15,8 +15,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import Any, Generic, TypeVar
-from weakref import WeakKeyDictionary, WeakSet, ref
+from operator import itemgetter
+from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary, ref
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -27,6 +28,7 @@ THREADS_MAX = 32
 """Maximum number of flushes that are under way in threads."""
 
 Waiting = list[tuple[T, "asyncio.Future[R]"]]
+_ITEM = itemgetter(0)
 
 
 class _Crowd(Generic[T, R]):
@@ -89,10 +91,9 @@ class Gathering(Generic[T, R]):
         self._prepare = prepare or (lambda items: partial(flush, items))
         self._most = most
         self._crowds: WeakKeyDictionary[asyncio.AbstractEventLoop, _Crowd[T, R]] = WeakKeyDictionary()
-        self._recent: tuple[int, Callable[[], asyncio.AbstractEventLoop | None], _Crowd[T, R]]
-        self._forget()
+        # Nearly always there is one loop.
+        self._recent: tuple[Callable[[], asyncio.AbstractEventLoop | None], _Crowd[T, R]] = lambda: None, _Crowd()
         self._tasks: set[asyncio.Task[None]] = set()
-        _ALL.add(self)
 
     async def submit(self, item: T) -> R:
         """Flush the item, alone or in company, and return its result.
@@ -104,12 +105,10 @@ class Gathering(Generic[T, R]):
 
     def join(self, item: T) -> asyncio.Future[R]:
         """The same without a coroutine of its own: what is returned is to be awaited."""
-        # A loop that has run in this thread and still runs is the one: asyncio itself makes a system call to find out,
-        # and nearly always there is one loop.
-        thread, recent, crowd = self._recent
-        loop = recent()
-        if loop is None or thread != threading.get_ident() or not loop.is_running():
-            loop, crowd = self._here()
+        loop = asyncio.get_running_loop()
+        recent, crowd = self._recent
+        if recent() is not loop:
+            crowd = self._crowd(loop)
         future: asyncio.Future[R] = loop.create_future()
         crowd.waiting.append((item, future))
         if crowd.flushing.acquire(False):
@@ -117,16 +116,11 @@ class Gathering(Generic[T, R]):
             loop.call_soon(self._start, loop, crowd)
         return future
 
-    def _here(self) -> tuple[asyncio.AbstractEventLoop, _Crowd[T, R]]:
-        """The running loop, and who waits on it."""
-        loop = asyncio.get_running_loop()
+    def _crowd(self, loop: asyncio.AbstractEventLoop) -> _Crowd[T, R]:
+        """Who waits on this loop."""
         crowd = self._crowds.get(loop) or self._crowds.setdefault(loop, _Crowd())
-        self._recent = threading.get_ident(), ref(loop), crowd
-        return loop, crowd
-
-    def _forget(self) -> None:
-        """In a forked process, the loop of its parent may look as if it still ran."""
-        self._recent = 0, lambda: None, _Crowd()
+        self._recent = ref(loop), crowd
+        return crowd
 
     def _start(self, loop: asyncio.AbstractEventLoop, crowd: _Crowd[T, R]) -> None:
         if self._flush_async is None:
@@ -143,7 +137,7 @@ class Gathering(Generic[T, R]):
         told: Sequence[R] | BaseException = ()
         while True:
             batch = crowd.take(self._most, len(answered))
-            flush = self._prepared([item for item, _ in batch]) if batch else None
+            flush = self._prepared(list(map(_ITEM, batch))) if batch else None
             try:
                 # Not before the next flush is prepared: the loop would wake up only to wait for the interpreter.
                 if answered:
@@ -178,7 +172,7 @@ class Gathering(Generic[T, R]):
         answered = 0
         while batch := crowd.take(self._most, answered):
             answered = len(batch)
-            items = [item for item, _ in batch]
+            items = list(map(_ITEM, batch))
             told: Sequence[R] | BaseException | None
             try:
                 told = await self._flush_async(items)
@@ -207,7 +201,6 @@ def _answer(batch: Waiting[T, R], told: Sequence[R] | BaseException) -> None:
             future.set_result(result)
 
 
-_ALL: WeakSet[Gathering[Any, Any]] = WeakSet()
 _POOLS: list[ThreadPoolExecutor] = []
 """The threads that flush: not those of the loop, which may all be waiting for a flush."""
 _MAKING = threading.Lock()
@@ -221,12 +214,10 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _forget_all() -> None:
-    """Begin anew in a forked process, which has neither the threads nor the running loop of its parent."""
+    """Begin anew in a forked process, which does not have the threads of its parent."""
     global _MAKING
     _MAKING = threading.Lock()
     _POOLS.clear()
-    for gathering in list(_ALL):
-        gathering._forget()
 
 
 os.register_at_fork(after_in_child=_forget_all)

@@ -183,7 +183,7 @@ class Keys:
     def _claim(self, *, tenant: str, operation: str, key: str, request_hash: str) -> key_ledger.Claim:
         checked_scope(tenant=tenant, operation=operation, key=key)
         token = key_ledger.new_token()
-        return key_ledger.Claim(tenant, operation, key, request_hash, token, self._lease_us, self._expires_us)
+        return key_ledger.Claim(tenant, operation, key, token, request_hash, self._lease_us, self._expires_us)
 
     def _begun(self, begun: Begun | bool | None) -> Begun:
         match begun:
@@ -249,14 +249,14 @@ class Keys:
         Raises:
             Failure: IDEMPOTENCY_LOST; or the database's own.
         """
-        finish = Finish.of(started, kept, code)
+        finish = Finish(started, kept, code)
         if not verdict(finish, self._together.submit(finish)):
             raise _lost(started)
         started.finished = True
 
     async def store_answer_async(self, started: Started, kept: key_ledger.Stored, code: str | None = None) -> None:
         """The same for coroutines, which share commits."""
-        finish = Finish.of(started, kept, code)
+        finish = Finish(started, kept, code)
         told = await self._together.join(finish)
         if told is not True and not verdict(finish, told):
             raise _lost(started)

@@ -47,10 +47,15 @@ class Claim(NamedTuple):
     tenant: str
     operation: str
     key: str
-    request_hash: str
     token: int
+    request_hash: str
     lease_us: int
     expires_us: int
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """Tenant, operation and key."""
+        return self[:3]
 
     def started(self, first_seen_us: int) -> Started:
         return Started(

@@ -15,8 +15,8 @@ from holdfast.base.combiner import Combiner
 from holdfast.catalog import Failure
 from holdfast.catalog.context import current_context
 from holdfast.guard import key_batches, key_ledger
-from holdfast.guard.key_batches import Done, Item, Taken, Write, scope_of
-from holdfast.guard.key_ledger import Claim, Stored
+from holdfast.guard.key_batches import Done, Item, Taken, Write, item, key_of, row_of, token_of
+from holdfast.guard.key_ledger import Claim
 from holdfast.lifecycle.idempotency import Begun
 
 if TYPE_CHECKING:
@@ -47,15 +47,15 @@ class KeysTogether:
 
     def submit(self, write: Write) -> Told:
         """Begin or finish a key; `verdict` reads what comes back."""
-        return self._writes.submit(Item.of(write, self._of_body))
+        return self._writes.submit(item(write, self._of_body))
 
     def join(self, write: Write) -> asyncio.Future[Told]:
         """The same for a coroutine, which awaits it."""
-        return (self._async or self._gathering()).join(Item.of(write, self._of_body))
+        return (self._async or self._gathering()).join(item(write, self._of_body))
 
     def write_all(self, writes: Sequence[Write]) -> list[Begun | bool | None]:
         """Write these at once, and say of each what `verdict` says."""
-        told = self._write_items([Item.of(write, self._of_body) for write in writes])
+        told = self._write_items([item(write, self._of_body) for write in writes])
         return [verdict(write, one) for write, one in zip(writes, told, strict=True)]
 
     def _write_items(self, items: Sequence[Item]) -> list[Told]:
@@ -73,10 +73,10 @@ class KeysTogether:
     def _usual(self, items: Sequence[Item]) -> Sequence[Item]:
         """Those that may be tried together: the first of each key. In one order everywhere, so that two processes never
         wait for each other crosswise; SQLite has one writer, and takes them as they come."""
-        usual = [item for item in items if item.row]
-        if not self._on_sqlite or len({write.key for write, _ in usual}) < len(usual):
-            usual = _each_key_once(usual)
-        return usual
+        usual = list(filter(row_of, items))
+        if len(set(map(key_of, map(row_of, usual)))) < len(usual):
+            return _each_key_once(usual)
+        return usual if self._on_sqlite else sorted(usual, key=row_of)
 
     def _write(self, items: Sequence[Item], usual: Sequence[Item], write: Callable[[], Done]) -> list[Told]:
         done: Done = {}
@@ -86,20 +86,20 @@ class KeysTogether:
             if failure.retryable or len(items) == 1:
                 return [failure] * len(items)
         if len(done) == len(items):
-            return [done[one.token] for one, _ in items]
+            return _in_order(items, done)
         return self._write_rest(items, _told(usual, done))
 
     def _write_rest(self, items: Sequence[Item], found: dict[int, Told]) -> list[Told]:
         """What each is told; those that are not found yet are written now."""
-        rest = _each_key_once([item for item in items if id(item) not in found])
-        claims = [item for item in rest if isinstance(item.write, Claim)]
+        rest = _each_key_once([one for one in items if id(one) not in found])
+        claims = [one for one in rest if isinstance(one[0], Claim)]
         try:
             if len(claims) > 1:
                 found |= self._store.atomic(lambda tx: _begin_each(tx, claims), repeatable=True)
         except Failure as failure:
             if failure.retryable:
                 found |= dict.fromkeys(map(id, claims), failure)
-        return [found[id(item)] if id(item) in found else self._write_alone(item.write) for item in items]
+        return [found[id(one)] if id(one) in found else self._write_alone(one[0]) for one in items]
 
     def _write_alone(self, write: Write) -> Told:
         """A twin of another in the batch, or one that could not be written with the others."""
@@ -107,8 +107,7 @@ class KeysTogether:
         def phase(tx: Tx) -> Told:
             if isinstance(write, Claim):
                 return key_ledger.begin(tx, write)
-            kept = Stored(write.status, write.headers, write.body, write.resources)
-            if key_ledger.finish(tx, write.started, kept, expires_us=self._expires_us, code=write.code):
+            if key_ledger.finish(tx, write.started, write.kept, expires_us=self._expires_us, code=write.code):
                 return True
             key_ledger.note_lost(tx, write.started)
             return False
@@ -134,7 +133,7 @@ class KeysTogether:
         if done is None:
             return None
         if len(done) == len(items):
-            return [done[one.token] for one, _ in items]
+            return _in_order(items, done)
         import asyncio
 
         return await asyncio.to_thread(self._write_rest, items, _told(usual, done))
@@ -157,16 +156,21 @@ def verdict(write: Write, told: Told) -> Begun | bool | None:
     return told
 
 
+def _in_order(items: Sequence[Item], done: Done) -> list[Told]:
+    """What each is told, where all of them are done."""
+    return list(map(done.__getitem__, map(token_of, map(row_of, items))))
+
+
 def _told(items: Sequence[Item], done: Done) -> dict[int, Told]:
     """What is known of the writes, by the identity of their items: two with the same key are two."""
-    return {id(item): done[item.write.token] for item in items if item.write.token in done}
+    return {id(one): done[one[0].token] for one in items if one[0].token in done}
 
 
 def _begin_each(tx: Tx, items: Sequence[Item]) -> dict[int, Told]:
-    return {id(item): key_ledger.begin(tx, item.write) for item in items if isinstance(item.write, Claim)}
+    return {id(one): key_ledger.begin(tx, one[0]) for one in items if isinstance(one[0], Claim)}
 
 
 def _each_key_once(items: Sequence[Item]) -> list[Item]:
     """The first of each key, in the order of their keys."""
-    first = {scope_of(item.write): item for item in reversed(items)}
+    first = {one[0].scope: one for one in reversed(items)}
     return [first[scope] for scope in sorted(first)]

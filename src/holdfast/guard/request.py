@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from holdfast.base import ArgumentInvalid, Json, SecretLeak, digest
 from holdfast.base.codec import canonical_json, text_digest, why_no_json
 from holdfast.catalog import Failure
@@ -10,6 +12,7 @@ from holdfast.catalog.durable import IDEMPOTENCY_KEY_INVALID
 from holdfast.guard.key import KEY_CHARS_MAX
 
 NAME_CHARS_MAX = 200
+NAMES_MAX = 1_000
 
 
 def request_hash(*, method: str = "", path: str = "", body: object = b"") -> str:
@@ -46,6 +49,12 @@ def checked_scope(*, tenant: str, operation: str, key: object) -> None:
     """
     if not isinstance(key, str) or not 1 <= len(key) <= KEY_CHARS_MAX or not key.isprintable():
         raise IDEMPOTENCY_KEY_INVALID()
+    _check_names(tenant, operation)
+
+
+@lru_cache(maxsize=NAMES_MAX)
+def _check_names(tenant: str, operation: str) -> None:
+    """Asked for each request again, of few tenants and operations."""
     if len(tenant) > NAME_CHARS_MAX or not tenant.isprintable():
         raise _unfit("tenant", chars_min=0)
     if not 1 <= len(operation) <= NAME_CHARS_MAX or not operation.isprintable():

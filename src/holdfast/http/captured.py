@@ -85,12 +85,12 @@ class Captured:
             return
         if self._start is None:
             raise RuntimeError("the application returned without an answer")
-        started, cause = self._started, self._known_cause()
-        code = None if cause is None else cause.code
-        body = b"".join(self._body)
+        started, body = self._started, b"".join(self._body)
         if not (started.finished if started.within is None else await self._is_answered()):
             if started.rolled_back and self._start["status"] < FAILED_FROM:
                 raise await self._rolled_back()
+            cause = self._known_cause()
+            code = None if cause is None else cause.code
             if self._is_final(cause):
                 await self._store(self._kept(self._start, body, resources), code)
             else:
@@ -189,12 +189,12 @@ class Captured:
     def _is_final(self, cause: Failure | None) -> bool:
         assert self._start is not None
         status = self._start["status"]
+        if cause is None and status < FAILED_FROM:
+            return True
         if status in NEVER_REPLAYED:
             return False
         if cause is not None:
             return is_replayed(cause)
-        if status < FAILED_FROM:
-            return True
         fault = HTTP_STATUSES.fault(status)
         return fault is None or not fault.retryable
 

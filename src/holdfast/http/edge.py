@@ -7,7 +7,7 @@ Whatever goes wrong on the way is answered in one dialect. What is not asked for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from holdfast.base import Json, bus
@@ -134,19 +134,24 @@ class Edge:
         # An edge further out tells of the request.
         return None if REQUEST_ID_KEY in scope else Served(send)
 
-    async def _long_way(self, exchange: Exchange, receive: Receive, given: dict[bytes, bytes]) -> None:
+    def _long_way(self, exchange: Exchange, receive: Receive, given: dict[bytes, bytes]) -> Awaitable[None]:
         scope = exchange.scope
         if ENCODING in given:
             refuse_two_lengths(exchange)
         if self._health is not None and self._health.answers(scope["path"]) and scope["method"] in ("GET", "HEAD"):
-            return await self._health.say(scope["path"], _healthy(exchange), head=scope["method"] == "HEAD")
+            return self._health.say(scope["path"], _healthy(exchange), head=scope["method"] == "HEAD")
         seconds = from_header(given[DEADLINE].decode("latin-1")) if DEADLINE in given else None
         if seconds is None:
-            return await self._admitted(exchange, receive, given)
+            return self._admitted(exchange, receive, given)
         if seconds <= 0:
             raise self.voice.fault("DEADLINE_EXCEEDED").occur()
+        return self._admitted_within(seconds, exchange, receive, given)
+
+    async def _admitted_within(
+        self, seconds: float, exchange: Exchange, receive: Receive, given: dict[bytes, bytes]
+    ) -> None:
         with within(seconds):
-            return await self._admitted(exchange, receive, given)
+            await self._admitted(exchange, receive, given)
 
     async def _admitted(self, exchange: Exchange, receive: Receive, given: dict[bytes, bytes]) -> None:
         if self._limits is not None or self._access is not None:
