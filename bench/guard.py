@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from bench.guard_link import link, link_rows
+from bench.guard_link import link, link_rows, timeout_rows
 from bench.guard_peers import ATTEMPTS, PEERS, WORKS, Decorator, loop, loop_async, sleepless
 from bench.measure import FULL, QUICK, VALUE, Effort, call_ns, import_ms
 from bench.table import Asked, Row
@@ -37,6 +37,7 @@ def run(quick: bool) -> list[Row]:
             rows += _beside_peers(path, colour, effort)
         for colour in ("sync", "async"):
             rows += link_rows(colour, effort)
+        rows += timeout_rows(effort)
     return rows + _import_rows(effort)
 
 

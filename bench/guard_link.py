@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 from bench.guard_peers import ATTEMPTS, Work, loop, loop_async, steady, steady_async
-from bench.measure import VALUE, Effort, call_ns
+from bench.measure import VALUE, Effort, call_ns, one_processor
 from bench.table import Asked, Row
 from holdfast.catalog import Failure
 from holdfast.guard import Link
@@ -40,8 +40,6 @@ def link_rows(colour: str, effort: Effort) -> list[Row]:
     forms = _forms(colour)
     features = {**{name: made(work) for name, made in _links().items()}, "deadline around it": _hurried(colour)}
     cases = {**forms, **features, "open": _opened(work), "loop": (loop if colour == "sync" else loop_async)(work)}
-    if colour == "sync":
-        cases[HAND_OVER] = _handed_over()
     figures = call_ns(cases, effort, awaited=colour == "async", refused={"open": Failure})
     plain_ns = figures["decorator"]
     rows = [
@@ -55,18 +53,35 @@ def link_rows(colour: str, effort: Effort) -> list[Row]:
         for name in forms
     ]
     for name in features:
-        group, adds_ns = f"what a feature adds, {colour}", figures[name] - plain_ns
         if (name, colour) == ("timeout_s", "sync"):
-            asked = Asked(bound=TIMEOUT_NS_MAX, reached=adds_ns, unit="ns")
-            handed_ns = figures[HAND_OVER]
-            compared = {"× hand-over": adds_ns / handed_ns}
-            rows.append(Row(group=group, name=name, figure=adds_ns, unit="ns", ratios=compared, asked=asked))
-            rows.append(Row(group=group, name=HAND_OVER, figure=handed_ns, unit="ns"))
-            continue
+            continue  # has rows of its own
+        group, adds_ns = f"what a feature adds, {colour}", figures[name] - plain_ns
         bound = BREAKER_ADDS_NS_MAX if name == "closed breaker" else None
         rows += _bounded(group, name, adds_ns, bound, figures["loop"], colour)
     group = f"rejection, raised and caught, {colour}"
     return rows + _bounded(group, "open breaker", figures["open"], REJECTION_NS_MAX, figures["loop"], colour)
+
+
+def timeout_rows(effort: Effort) -> list[Row]:
+    """A time limit on a call that blocks, beside a bare hand-over to a thread.
+
+    Nearly all of it is the system's: to wake a sleeping processor of a virtual machine takes ten times as long as to
+    wake a thread on the same one. So both are told: as the system places the threads, and with both on one processor.
+    """
+    cases = {"decorator": link()(steady), "timeout_s": _links()["timeout_s"](steady), HAND_OVER: _handed_over()}
+    rows = _timeout_rows("where the system places the threads", call_ns(cases, effort))
+    with one_processor() as pinned:
+        return rows + _timeout_rows("both threads on one processor", call_ns(cases, effort)) if pinned else rows
+
+
+def _timeout_rows(where: str, figures: dict[str, float]) -> list[Row]:
+    group, adds_ns = f"a time limit on a call that blocks, {where}", figures["timeout_s"] - figures["decorator"]
+    asked = Asked(bound=TIMEOUT_NS_MAX, reached=adds_ns, unit="ns")
+    compared = {"× hand-over": adds_ns / figures[HAND_OVER]}
+    return [
+        Row(group=group, name="timeout_s adds", figure=adds_ns, unit="ns", ratios=compared, asked=asked),
+        Row(group=group, name=HAND_OVER, figure=figures[HAND_OVER], unit="ns"),
+    ]
 
 
 def _bounded(group: str, name: str, figure: float, bound: float | None, loop_ns: float, colour: str) -> list[Row]:

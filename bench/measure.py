@@ -69,6 +69,25 @@ def call_ns(
     return best
 
 
+@contextmanager
+def one_processor() -> Iterator[bool]:
+    """All threads of this process share one processor in the block; False where the system does not offer that."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield False
+        return
+    allowed = os.sched_getaffinity(0)
+    try:
+        _place_threads({min(allowed)})
+        yield True
+    finally:
+        _place_threads(allowed)
+
+
+def _place_threads(processors: set[int]) -> None:
+    for thread in os.listdir("/proc/self/task"):
+        os.sched_setaffinity(int(thread), processors)
+
+
 def import_ms(statements: Mapping[str, str], effort: Effort) -> dict[str, float]:
     """Milliseconds that each import statement takes in a fresh interpreter with warm bytecode."""
     best = dict.fromkeys(statements, inf)
@@ -135,6 +154,7 @@ def _awaited(call: Callable[[int], Awaitable[Any]], runner: asyncio.Runner, rais
 
 def _count_for(batch: Batch, batch_ns: int) -> int:
     """How many calls fill a batch; finding out also warms the case up."""
+    batch(1)  # a first call may load modules and start threads, which says nothing of the others
     count = 1
     while (taken := batch(count)) * 2 < batch_ns:
         count *= 2
