@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from signal import SIGCONT, SIGSTOP
+from subprocess import PIPE, Popen
 
 import pytest
 
@@ -136,6 +139,34 @@ def test_a_server_that_comes_back_in_time_is_waited_for(
     back.start()
     register(store)
     back.join()
+
+
+STOPPED = """
+import sys
+from holdfast.store import Store
+
+store = Store.open(sys.argv[1])
+print("asks", flush=True)
+store.atomic(lambda tx: tx.run("queue.register", name="mail"), repeatable=True)
+store.close()
+"""
+
+
+def test_a_process_that_was_stopped_does_not_blame_the_server(proxy: FaultProxy, url: str) -> None:
+    """Its attempt to connect began long ago, but nobody was there to take the answer."""
+    proxy.set(delay_s=0.2)
+    asking = Popen([sys.executable, "-c", STOPPED, f"{url}?pooled=0"], stdout=PIPE, stderr=PIPE, text=True)
+    try:
+        assert asking.stdout is not None
+        assert asking.stdout.readline() == "asks\n"
+        wait_until(lambda: proxy.open_connections > 0, within_s=PATIENCE_S, what="that it connects")
+        asking.send_signal(SIGSTOP)
+        REAL.sleep(WITHIN_S)  # longer than a caller waits for a server that is away
+        asking.send_signal(SIGCONT)
+        _, said = asking.communicate(timeout=PATIENCE_S)
+    finally:
+        asking.kill()
+    assert (asking.returncode, said) == (0, "")
 
 
 def test_many_who_ask_at_once_are_all_told_soon(proxy: FaultProxy, url: str, opened: Callable[..., Store]) -> None:

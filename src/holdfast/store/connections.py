@@ -38,6 +38,9 @@ CLOSE_S = 5.0
 """Maximum time to wait for the threads of the pool."""
 ASK_S = 0.25
 """Maximum time of one request to the pool; then it is made anew."""
+STOOD_STILL_S = 0.25
+"""A request to the pool that ends this much too late tells that the process itself was stopped: the server is not to
+blame for that time."""
 FIRST_S = 2
 """Maximum time to connect where a caller waits for that; libpq knows no shorter one."""
 IDLE = 0
@@ -239,15 +242,20 @@ class Connections:
     def _from_pool(self, pool: Pool) -> Connection:
         from psycopg_pool import PoolTimeout
 
-        wait_s, begun_s = self._attempts.wait_s, monotonic_s()
-        look_s = begun_s + wait_s / 2
+        wait_s, asked_s = self._attempts.wait_s, monotonic_s()
+        ask_s = min(ASK_S, wait_s / 4)
+        begun_s, look_s = asked_s, asked_s + wait_s / 2
         while True:
             try:
                 # A pool that could not connect stops trying, and only someone new who asks sets it to work again.
-                return pool.getconn(timeout=min(ASK_S, wait_s / 4))
+                return pool.getconn(timeout=ask_s)
             except PoolTimeout as timeout:
                 # Either all connections are in use, or none can be made: the server itself tells which.
                 now_s = monotonic_s()
+                late_s = now_s - asked_s - ask_s
+                if late_s > STOOD_STILL_S:
+                    begun_s += late_s
+                asked_s = now_s
                 if now_s >= look_s:
                     look_s = now_s + LOOK_S
                     self._attempts.look()
