@@ -320,3 +320,19 @@ def test_retry_after_is_whole_seconds_rounded_up(dialect, wait_s, header):
     assert dict(rendered.headers).get("Retry-After") == header
     if dialect in {Dialect.FULL, Dialect.PROBLEM}:
         assert body_of(rendered).get("retry_after") == (None if header is None else int(header))
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+@pytest.mark.parametrize(
+    ("status", "retry", "asked_s", "header"),
+    [
+        (503, True, None, "1"),
+        (503, True, 30.0, "30"),
+        (503, False, None, None),
+        (502, True, None, None),
+        (429, True, None, None),
+    ],
+)
+def test_a_503_that_may_be_tried_again_always_says_when(dialect, status, retry, asked_s, header):
+    fault = Catalog("shop").fault("AWAY", status=status, retry=retry, says="The shop is away.")
+    assert dict(render(fault(retry_after_s=asked_s), dialect).headers).get("Retry-After") == header

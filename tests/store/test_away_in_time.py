@@ -210,6 +210,7 @@ def test_a_request_gets_its_503_within_two_seconds(proxy: FaultProxy, url: str, 
         took_s = REAL.monotonic_s() - begun_s
         proxy.heal()
     assert (reply.status, reply.json()["error"]["code"]) == (503, "DATABASE_CONNECTION_ERROR")
+    assert reply.headers["retry-after"] == "1"
     assert took_s < WITHIN_S
 
 

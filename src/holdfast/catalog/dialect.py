@@ -21,6 +21,9 @@ from holdfast.catalog.retry_after import retry_after_s
 
 DETAILS_DEPTH = 2
 """How deep the details stand in the deepest dialect; so much less may they nest, or nobody could read them back."""
+UNAVAILABLE_STATUS = 503
+UNAVAILABLE_RETRY_AFTER_S = 1.0
+"""Retry-After of a retryable 503 whose failure does not say how long to wait."""
 
 _URN_SAFE = re.compile(r"[A-Za-z0-9._~-]+\Z")
 
@@ -45,7 +48,10 @@ class Rendered:
 
 
 def render(failure: Failure, dialect: Dialect) -> Rendered:
-    """The failure as a response in the dialect, with Retry-After when there is a time to wait."""
+    """The failure as a response in the dialect, with Retry-After when there is a time to wait.
+
+    A 503 that may be tried again always has one: without it, clients would choose between at once and never.
+    """
     headers: tuple[tuple[str, str], ...] = (("Content-Type", media_type(dialect)),)
     wait_s = _whole_seconds(failure)
     if wait_s is not None:
@@ -168,6 +174,8 @@ def _if_known(**members: str | int | None) -> dict[str, str | int]:
 
 def _whole_seconds(failure: Failure) -> int | None:
     wait_s = retry_after_s(failure.retry_after_s)
+    if wait_s is None and failure.status == UNAVAILABLE_STATUS and failure.retryable:
+        wait_s = UNAVAILABLE_RETRY_AFTER_S
     return None if wait_s is None else math.ceil(wait_s)
 
 
