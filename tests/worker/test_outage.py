@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import pytest
 
 from holdfast.base import REAL
 from holdfast.store import Store
+from holdfast.store.address import CALL_TIMEOUT_S
+from holdfast.testing.postgres import PostgresAddress, multi_host_dsn
 from holdfast.testing.processes import wait_until
+from holdfast.testing.proxy import FaultProxy
 from holdfast.worker import Handlers, Job, Jobs, Worker
 from holdfast.worker.heart import Heart
 
@@ -94,3 +98,26 @@ def test_what_ran_through_an_outage_is_settled_by_the_worker_that_ran_it(
     work()
     assert jobs.wait(jobs.enqueue("k").id, PATIENCE_S) == "done"
     assert runs == [1]
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_lease_is_renewed_elsewhere_long_before_other_calls_give_up_on_a_server_that_hangs(
+    database_url: str, store: Store, handlers: Handlers
+) -> None:
+    parts = urlsplit(database_url)
+    assert parts.port is not None
+    with FaultProxy(parts.port) as hanging:
+        servers = [PostgresAddress(hanging.port), PostgresAddress(parts.port)]
+        several = Store.open(f"{multi_host_dsn(servers, parts.path[1:])}&connect_timeout=2")
+        mine = heart(several, handlers, lease_s=6.0)
+        mine.start()
+        hanging.set(half_open=True)
+        before_us = workers(store)[mine.worker]["lease_until_us"]
+        wait_until(
+            lambda: workers(store)[mine.worker]["lease_until_us"] > before_us,
+            within_s=CALL_TIMEOUT_S - 3,
+            what="the lease is renewed at the server that answers",
+        )
+        hanging.heal()
+        mine.stop()
+        several.close()

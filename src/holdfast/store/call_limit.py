@@ -29,20 +29,26 @@ class CallLimit:
         """Watch; `hung` is called, in a thread of its own, after a call was ended."""
         self._limit_s = limit_s
         self._hung = hung
-        self._begun: dict[int, tuple[Connection[tuple[Any, ...]], float]] = {}
+        self._under_way: dict[int, tuple[Connection[tuple[Any, ...]], float]] = {}
+        """The calls under way, each with the time at which it is ended."""
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
 
-    def begin(self, connection: Connection[tuple[Any, ...]]) -> None:
-        """A call begins, or goes on after a part of it was done."""
-        self._begun[id(connection)] = connection, REAL.monotonic_s()
+    def begin(self, connection: Connection[tuple[Any, ...]], within_s: float | None = None) -> None:
+        """A call begins, or goes on after a part of it was done.
+
+        Args:
+            within_s: the limit of this call, where it is shorter than that of all others.
+        """
+        limit_s = self._limit_s if within_s is None else min(within_s, self._limit_s)
+        self._under_way[id(connection)] = connection, REAL.monotonic_s() + limit_s
         if self._thread is None:
             self._start()
 
     def end(self, connection: Connection[tuple[Any, ...]]) -> None:
         """The call is over."""
-        self._begun.pop(id(connection), None)
+        self._under_way.pop(id(connection), None)
 
     def _start(self) -> None:
         with self._starting:
@@ -60,10 +66,10 @@ class CallLimit:
 
     def look(self) -> None:
         """End the calls that have taken too long."""
-        late_s = REAL.monotonic_s() - self._limit_s
-        late = [connection for connection, begun_s in list(self._begun.values()) if begun_s < late_s]
+        now_s = REAL.monotonic_s()
+        late = [connection for connection, until_s in list(self._under_way.values()) if until_s < now_s]
         for connection in late:
-            self._begun.pop(id(connection), None)
+            self._under_way.pop(id(connection), None)
             _shut(connection)
         if late:
             self._hung()
@@ -75,7 +81,11 @@ class NoLimit(CallLimit):
     def __init__(self) -> None:
         super().__init__(float("inf"), lambda: None)
 
-    def begin(self, connection: Connection[tuple[Any, ...]]) -> None:  # noqa: ARG002 - as it is declared
+    def begin(
+        self,
+        connection: Connection[tuple[Any, ...]],  # noqa: ARG002 - as it is declared
+        within_s: float | None = None,  # noqa: ARG002 - as it is declared
+    ) -> None:
         return
 
     def end(self, connection: Connection[tuple[Any, ...]]) -> None:  # noqa: ARG002 - as it is declared

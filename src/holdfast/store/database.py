@@ -51,8 +51,12 @@ class Database(Protocol):
         """Run schema statements in one transaction, under a lock that only one process can hold."""
         ...
 
-    def single(self) -> AbstractContextManager[Execute]:
-        """For one statement that is a transaction of its own."""
+    def single(self, *, within_s: float | None = None) -> AbstractContextManager[Execute]:
+        """For one statement that is a transaction of its own.
+
+        Args:
+            within_s: maximum time of the call, where that is shorter than the limit of every call; SQLite needs none.
+        """
         ...
 
     def put(self, text: str, parameters: Any, then: Follow | None = None) -> bool:

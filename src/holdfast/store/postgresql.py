@@ -51,14 +51,14 @@ class PostgresqlDatabase:
         return self._transaction(self._connections.calls, write=write)
 
     @contextmanager
-    def single(self) -> Iterator[Execute]:
+    def single(self, *, within_s: float | None = None) -> Iterator[Execute]:
         if self.pooled:
             # Its settings need a transaction around it.
-            with self.transaction(write=True) as execute:
+            with self._transaction(self._connections.calls, write=True, within_s=within_s) as execute:
                 yield execute
             return
         with self._connections.lent() as connection:
-            yield partial(self._run_alone, connection)
+            yield partial(self._run_alone, connection, within_s=within_s)
 
     def put(self, text: str, parameters: Any, then: Follow | None = None) -> bool:
         if self.pooled:
@@ -98,9 +98,9 @@ class PostgresqlDatabase:
         self._connections.close()
 
     @contextmanager
-    def _transaction(self, calls: CallLimit, *, write: bool) -> Iterator[Execute]:
+    def _transaction(self, calls: CallLimit, *, write: bool, within_s: float | None = None) -> Iterator[Execute]:
         with self._connections.lent() as connection:
-            execute = _Executor(connection, calls)
+            execute = _Executor(connection, calls, within_s)
             begin = "BEGIN" if write else "BEGIN READ ONLY"
             execute(beginning(begin, SETTINGS) if self.pooled else begin)
             try:
@@ -112,10 +112,12 @@ class PostgresqlDatabase:
                 raise
             execute.commit()
 
-    def _run_alone(self, connection: Connection, text: str, parameters: Mapping[str, Any]) -> Cursor:
+    def _run_alone(
+        self, connection: Connection, text: str, parameters: Mapping[str, Any], within_s: float | None = None
+    ) -> Cursor:
         """Run one statement that commits by itself, the shorter way where it leads there."""
         calls = self._connections.calls
-        calls.begin(connection)
+        calls.begin(connection, within_s)
         try:
             return self._connections.shortcuts.run(connection, text, parameters) or connection.execute(text, parameters)
         except Exception as error:
@@ -149,14 +151,15 @@ class PostgresqlDatabase:
 class _Executor:
     """Runs statements of one transaction, each within the time limit."""
 
-    __slots__ = ("_calls", "_connection")
+    __slots__ = ("_calls", "_connection", "_within_s")
 
-    def __init__(self, connection: Connection, calls: CallLimit) -> None:
+    def __init__(self, connection: Connection, calls: CallLimit, within_s: float | None = None) -> None:
         self._connection = connection
         self._calls = calls
+        self._within_s = within_s
 
     def __call__(self, text: str, parameters: Mapping[str, Any] | None = None) -> Cursor:
-        self._calls.begin(self._connection)
+        self._calls.begin(self._connection, self._within_s)
         try:
             return self._connection.execute(text, parameters)
         finally:
@@ -181,7 +184,7 @@ class _Executor:
         Raises:
             CommitUnknown: nobody can tell whether it was committed.
         """
-        self._calls.begin(self._connection)
+        self._calls.begin(self._connection, self._within_s)
         try:
             ended = self._connection.execute("COMMIT").statusmessage
         except Exception as error:

@@ -70,7 +70,7 @@ class SqliteDatabase:
                 yield from self._inside(connection, "BEGIN")
 
     @contextmanager
-    def single(self) -> Iterator[Execute]:
+    def single(self, *, within_s: float | None = None) -> Iterator[Execute]:  # noqa: ARG002 - no server that hangs
         with self.transaction(write=True) as execute:
             yield execute
 

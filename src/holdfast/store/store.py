@@ -173,11 +173,18 @@ class Store:
 
         return self._tried(once, repeatable=repeatable)
 
-    def single(self, name: str, /, *, repeatable: bool = False, **parameters: Any) -> list[tuple[Any, ...]]:
-        """Run one statement that is a transaction of its own; the cheapest way to write."""
+    def single(
+        self, name: str, /, *, repeatable: bool = False, within_s: float | None = None, **parameters: Any
+    ) -> list[tuple[Any, ...]]:
+        """Run one statement that is a transaction of its own; the cheapest way to write.
+
+        Args:
+            repeatable: as in `atomic`.
+            within_s: maximum time for PostgreSQL to answer, where that is shorter than `call_timeout_s`.
+        """
 
         def once() -> list[tuple[Any, ...]]:
-            with self.database.single() as execute:
+            with self.database.single(within_s=within_s) as execute:
                 return self._tx(execute).rows(name, **dict(parameters))
 
         return self._tried(once, repeatable=repeatable)

@@ -23,8 +23,11 @@ from holdfast.worker import joined, ledger, sequences, telling
 from holdfast.worker.handlers import Handlers
 
 SWEEP_SHARE = 0.1
-"""Expired workers are looked for ten times in a lease: their jobs come back within 1.2 leases."""
+"""Expired workers are looked for ten times in a lease: their jobs come back within 1.2 leases. A renewal that failed is
+tried again as often."""
 BEATS_PER_LEASE = 3
+RENEWAL_SHARE = 1 / 3
+"""A renewal without an answer for this part of a lease is tried again, at whichever server takes writes."""
 SILENCE_SHARE = 0.5
 """A database that did not answer for this part of a lease was away."""
 PROMOTE_MAX = 1_000
@@ -127,16 +130,23 @@ class Heart:
         self._nudge.set()
 
     def _beat(self) -> None:
-        while not self._stopping.wait(self._lease_s / BEATS_PER_LEASE):
+        usual_s = rest_s = self._lease_s / BEATS_PER_LEASE
+        while not self._stopping.wait(rest_s):
             try:
                 self._renew()
+                rest_s = usual_s
             except Failure:
-                continue  # asked again at the next beat; `beating` tells when it is too late
+                # Asked again soon, since time runs out; `beating` tells when it is too late.
+                rest_s = min(usual_s, self._lease_s * SWEEP_SHARE)
 
     def _renew(self) -> None:
         asked_s = monotonic_s()
         lease_us = int(self._lease_s * 1_000_000)
-        renewed = self._store.single("worker.renew", id=self.worker, lease_us=lease_us, repeatable=True)
+        # Shorter than the limit of other calls: a server that hangs is left while the lease can still be kept.
+        within_s = self._lease_s * RENEWAL_SHARE
+        renewed = self._store.single(
+            "worker.renew", id=self.worker, lease_us=lease_us, repeatable=True, within_s=within_s
+        )
         self._answered()
         if renewed:
             self._renewed_s = asked_s
