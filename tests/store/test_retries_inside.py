@@ -221,3 +221,28 @@ def test_a_pool_without_a_free_connection_is_told_as_such(emptied_dsn: str, monk
     holder.join()
     register(store, "mail")
     store.close()
+
+
+def test_callers_go_on_while_another_one_leaves_the_server(direct: Store) -> None:
+    """Leaving closes the pool under the hands of whoever is about to take a connection from it."""
+    told: list[str] = []
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.is_set():
+            try:
+                direct.takes_writes()
+            except Failure as failure:
+                told.append(str(failure))
+                return
+
+    askers = [threading.Thread(target=ask) for _ in range(8)]
+    for asker in askers:
+        asker.start()
+    for _ in range(60):
+        direct.database.leave()
+        over.wait(0.02)
+    over.set()
+    for asker in askers:
+        asker.join()
+    assert told == []

@@ -25,8 +25,8 @@ STOP_S = 5.0
 class CallLimit:
     """Watches the calls of one process to one database."""
 
-    def __init__(self, limit_s: float, hung: Callable[[], None]) -> None:
-        """Watch; `hung` is called, in a thread of its own, after a call was ended."""
+    def __init__(self, limit_s: float, hung: Callable[[list[Connection[tuple[Any, ...]]]], None]) -> None:
+        """Watch; `hung` is called, in a thread of its own, with the connections whose calls are ended."""
         self._limit_s = limit_s
         self._hung = hung
         self._under_way: dict[int, tuple[Connection[tuple[Any, ...]], float]] = {}
@@ -67,19 +67,23 @@ class CallLimit:
     def look(self) -> None:
         """End the calls that have taken too long."""
         now_s = REAL.monotonic_s()
-        late = [connection for connection, until_s in list(self._under_way.values()) if until_s < now_s]
-        for connection in late:
-            self._under_way.pop(id(connection), None)
-            _shut(connection)
-        if late:
-            self._hung()
+        late = [call for call in list(self._under_way.values()) if call[1] < now_s]
+        if not late:
+            return
+        # First of all: the callers that wait on them connect anew as soon as they are shut.
+        self._hung([connection for connection, _ in late])
+        for call in late:
+            connection = call[0]
+            if self._under_way.get(id(connection)) is call:  # and no other one on the same connection
+                self._under_way.pop(id(connection), None)
+                _shut(connection)
 
 
 class NoLimit(CallLimit):
     """For calls that may take any time."""
 
     def __init__(self) -> None:
-        super().__init__(float("inf"), lambda: None)
+        super().__init__(float("inf"), lambda _: None)
 
     def begin(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -20,6 +20,7 @@ from holdfast.store.address import Address
 from holdfast.store.attempts import Attempts
 from holdfast.store.call_limit import CallLimit
 from holdfast.store.pooler import is_pooled, refuses_settings
+from holdfast.store.servers import Servers
 from holdfast.store.shortcut import Shortcuts
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ CLOSE_S = 5.0
 """Maximum time to wait for the threads of the pool."""
 ASK_S = 0.25
 """Maximum time of one request to the pool; then it is made anew."""
+LEAVES_MAX = 10
+"""So often may others leave the server while a caller asks for a connection."""
 STOOD_STILL_S = 0.25
 """A request to the pool that ends this much too late tells that the process itself was stopped: the server is not to
 blame for that time."""
@@ -80,6 +83,7 @@ class Connections:
 
     def __init__(self, address: Address, *, pool_max: int) -> None:
         self._target = address.target
+        self._servers = Servers(address.target)
         self._pooled = address.pooled
         self._call_timeout_s = address.call_timeout_s
         self._wait_s = address.wait_s
@@ -109,8 +113,11 @@ class Connections:
     def _connected(self, *, pooled: bool, **more: Any) -> Connection:
         import psycopg
 
+        keywords = {**_keywords(self._target, pooled=pooled), **self._servers.keywords(), **more}
         with self._attempts.recorded():
-            return psycopg.connect(self._target, autocommit=True, **{**_keywords(self._target, pooled=pooled), **more})
+            connection = psycopg.connect(self._target, autocommit=True, **keywords)
+        self._servers.put_first(connection)
+        return connection
 
     @property
     def pooled(self) -> bool:
@@ -132,8 +139,7 @@ class Connections:
     @contextmanager
     def lent(self) -> Iterator[Connection]:
         """A connection for the length of the block."""
-        pool = self._open()
-        connection = self._sound(pool)
+        pool, connection = self._found()
         try:
             yield connection
         finally:
@@ -151,8 +157,14 @@ class Connections:
         finally:
             self._give_back(pool, connection)
 
-    def leave(self) -> None:
-        """Drop every connection: the server behind them does not answer, or takes no writes."""
+    def leave(self, behind: Iterable[Connection] = ()) -> None:
+        """Drop every connection: the server behind them does not answer, or takes no writes.
+
+        Args:
+            behind: connections to a server that does not answer: others are tried before it.
+        """
+        for connection in behind:
+            self._servers.put_last(connection)
         # Its threads may be connecting to that very server: they end by themselves.
         self._drop(wait_s=0)
 
@@ -184,6 +196,21 @@ class Connections:
         self.shortcuts = Shortcuts()
         self.calls = CallLimit(self._call_timeout_s, self.leave)
         self._attempts = Attempts(lambda: self.connect().close(), self._wait_s)
+
+    def _found(self) -> tuple[Pool, Connection]:
+        """A sound connection, and the pool that gets it back."""
+        pool = self._open()
+        for _ in range(LEAVES_MAX):
+            try:
+                return pool, self._sound(pool)
+            except Exception as error:
+                from psycopg_pool import PoolClosed
+
+                if not isinstance(error, PoolClosed):
+                    raise
+            # Another caller has left the server meanwhile: the next pool leads to whichever one takes writes.
+            pool = self._open()
+        return pool, self._sound(pool)
 
     def _sound(self, pool: Pool) -> Connection:
         """A connection from the pool. Where one was lost, the others that lie there are tried out before use."""
@@ -288,7 +315,7 @@ class Connections:
             if self._pool is None:
                 self._pool = ConnectionPool(
                     self._target,
-                    connection_class=_recorded(self._attempts),
+                    connection_class=_recorded(self._attempts, self._servers),
                     kwargs={"autocommit": True, **_keywords(self._target, pooled=pooled)},
                     min_size=1,
                     max_size=self._pool_max,
@@ -299,7 +326,7 @@ class Connections:
             return self._pool
 
 
-def _recorded(attempts: Attempts) -> type[Connection]:
+def _recorded(attempts: Attempts, servers: Servers) -> type[Connection]:
     """A connection whose attempts are recorded, which the pool itself only logs."""
     from psycopg import Connection
 
@@ -307,7 +334,9 @@ def _recorded(attempts: Attempts) -> type[Connection]:
         @classmethod
         def connect(cls, *given: Any, **named: Any) -> Any:
             with attempts.recorded():
-                return super().connect(*given, **named)
+                connection = super().connect(*given, **{**named, **servers.keywords()})
+            servers.put_first(connection)
+            return connection
 
     return Recorded
 

@@ -80,6 +80,10 @@ class Database(Protocol):
         """
         ...
 
+    def leave(self) -> None:
+        """Connect anew from now on, to whichever server takes writes; SQLite has but one."""
+        ...
+
     def close(self) -> None:
         """Give every connection back."""
         ...

@@ -94,6 +94,9 @@ class PostgresqlDatabase:
         """A connection of its own, for listening; the caller closes it."""
         return self._connections.connect()
 
+    def leave(self) -> None:
+        self._connections.leave()
+
     def close(self) -> None:
         self._connections.close()
 

@@ -101,6 +101,9 @@ class SqliteDatabase:
                 self._watcher = self._connect()
             return int(self._watcher.execute("PRAGMA data_version").fetchone()[0])
 
+    def leave(self) -> None:
+        """There is one file, and no other server."""
+
     def close(self) -> None:
         with self._turn, self._watching:
             self._closed = True

@@ -1,0 +1,84 @@
+"""The servers of one address, in the order in which a connection is tried.
+
+Connecting to a server that hangs takes until the time limit of that, once for each new connection. So the server that
+took the last connection is tried first, and one that was left is tried last.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from psycopg import Connection as PsycopgConnection
+
+    Connection = PsycopgConnection[tuple[Any, ...]]
+
+
+class Server(NamedTuple):
+    """One of several, as the address writes it."""
+
+    host: str
+    hostaddr: str
+    port: str
+
+    def has(self, connection: Connection) -> bool:
+        """Whether the connection leads to it."""
+        host, port = connection.pgconn.host.decode(), connection.pgconn.port.decode()
+        return host == (self.host or self.hostaddr) and self.port in {"", port}
+
+
+class Servers:
+    """The order of the servers of one address; it changes with what becomes of connections."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._lock = threading.Lock()
+        self._order: list[Server] | None = None
+
+    def keywords(self) -> dict[str, str]:
+        """What to connect with, so that they are tried in their order; nothing where there is only one."""
+        with self._lock:
+            servers = self._servers()
+        if len(servers) < 2:
+            return {}
+        lists = {
+            name: ",".join(values) for name, values in zip(Server._fields, zip(*servers, strict=True), strict=True)
+        }
+        return {name: text for name, text in lists.items() if text.strip(",")}
+
+    def put_first(self, connection: Connection) -> None:
+        """The connection was made just now."""
+        self._put(connection, last=False)
+
+    def put_last(self, connection: Connection) -> None:
+        """The server behind the connection is left."""
+        self._put(connection, last=True)
+
+    def _put(self, connection: Connection, *, last: bool) -> None:
+        from psycopg import OperationalError
+
+        with self._lock:
+            servers = self._servers()
+            if len(servers) < 2:
+                return
+            # Sorted by whether it is this one: the others keep their order. Another thread may close the connection.
+            with suppress(OperationalError):
+                self._order = sorted(servers, key=lambda server: server.has(connection) == last)
+
+    def _servers(self) -> list[Server]:
+        if self._order is None:
+            self._order = _read(self._target)
+        return self._order
+
+
+def _read(target: str) -> list[Server]:
+    from psycopg.conninfo import conninfo_to_dict
+
+    chosen = conninfo_to_dict(target)
+    lists = [str(chosen.get(name) or "").split(",") for name in Server._fields]
+    count = max(map(len, lists))
+    # One port counts for all; a list of another length is for psycopg to refuse.
+    filled = [values * count if len(values) == 1 else values for values in lists]
+    return [Server(*parts) for parts in zip(*filled, strict=False)] if {*map(len, filled)} == {count} else []
