@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -13,6 +13,8 @@ import pytest
 
 from holdfast.base import REAL
 from holdfast.catalog import Failure
+from holdfast.guard import Link
+from holdfast.policy import Retry
 from holdfast.store import Store
 from holdfast.testing.postgres import PostgresServer, multi_host_dsn
 from holdfast.testing.processes import wait_until
@@ -22,15 +24,17 @@ CALL_TIMEOUT_S = 1.0
 
 
 @contextmanager
-def standing_still(server: PostgresServer) -> Iterator[None]:
-    """All processes of the server hang, with their sockets open."""
+def hanging(server: PostgresServer, *, with_sessions: bool = True) -> Iterator[None]:
+    """The server's processes are stopped, with their sockets open; or only the one that takes connections."""
     assert server.pid is not None
-    family = os.getpgid(server.pid)
-    os.killpg(family, signal.SIGSTOP)
+    # Each session is a process with a process group of its own.
+    sessions = server.execute("SELECT pid FROM pg_stat_activity") if with_sessions else []
+    family = [server.pid, *(pid for (pid,) in sessions)]
+    _send(signal.SIGSTOP, family)
     try:
         yield
     finally:
-        os.killpg(family, signal.SIGCONT)
+        _send(signal.SIGCONT, family)
 
 
 @pytest.mark.timeout(180)
@@ -47,13 +51,32 @@ def test_a_leader_that_hangs_is_left_for_the_new_one(tmp_path: Path) -> None:
         jobs.enqueue_many([NewJob(kind="k") for _ in range(200)])
         for _ in range(5):
             jobs.enqueue("k")
-        with standing_still(primary):
+        with hanging(primary):
             standby.promote()
             began_s = REAL.monotonic_s()
             made = [jobs.enqueue("k").id for _ in range(3)]
             took_s = REAL.monotonic_s() - began_s
             assert {jobs.show(job_id)["state"] for job_id in made} == {"queued"}
             assert took_s < 30, "as long as it hangs"
+        jobs.close()
+        store.close()
+
+
+@pytest.mark.timeout(180)
+def test_a_store_that_still_reads_from_the_old_leader_joins_a_connection_to_the_new_one(tmp_path: Path) -> None:
+    with (
+        PostgresServer.start(tmp_path / "primary", fsync=False) as primary,
+        primary.standby(tmp_path / "standby", synchronous=False) as standby,
+    ):
+        store = Store.open(f"{multi_host_dsn([primary, standby])}&connect_timeout=2")
+        store.migrate()
+        jobs = Jobs(store)
+        with hanging(primary, with_sessions=False):
+            standby.promote()
+            assert store.takes_writes(), "the old leader answers"
+            # Connecting past the old leader takes longer than a caller waits: the first may have to try again.
+            made = Link("shop → database", retry=Retry(attempts=5)).call(_joined, store, jobs)
+            assert jobs.show(made)["state"] == "queued"
         jobs.close()
         store.close()
 
@@ -76,6 +99,17 @@ def test_a_server_behind_one_address_that_takes_no_writes_for_a_while_is_found_a
         assert jobs.enqueue("k").created
         jobs.close()
         store.close()
+
+
+def _send(number: signal.Signals, processes: list[int]) -> None:
+    for process in processes:
+        with suppress(ProcessLookupError):  # the session that told of all the others
+            os.kill(process, number)
+
+
+def _joined(store: Store, jobs: Jobs) -> str:
+    with psycopg.connect(store.address_for("psycopg")) as connection:
+        return jobs.enqueue("k", tx=store.join(connection)).id
 
 
 def _take_writes(server: PostgresServer, whether: str) -> None:

@@ -57,7 +57,7 @@ class Store:
         self._statements: dict[str, Statement] = {}
         self._tables = set(tables())
         self._wakes: list[Callable[[], None]] = []
-        self._identity = Identity(address, self.look)
+        self._identity = Identity(address, self.look, database.leave)
         self._snapshots = Snapshots()
         self.load("holdfast.store")
 
@@ -262,6 +262,7 @@ class Store:
 
         Raises:
             JoinRefused: the connection is none of these, goes to another database, or commits each statement by itself.
+            Failure: after a failover it still leads to the old leader, or the store does; to be tried again.
         """
         return self._entered(joined(connection, self.engine))
 

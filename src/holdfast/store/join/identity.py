@@ -9,6 +9,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
+from holdfast.base import Private
+from holdfast.catalog.core import DATABASE_CONNECTION_ERROR
+from holdfast.catalog.failure import UNREACHABLE, Failure
 from holdfast.store.join.connection import JoinRefused
 from holdfast.store.statements import Engine
 
@@ -40,12 +43,27 @@ class Place(NamedTuple):
         return self[:3] == other[:3]
 
 
+class Member(NamedTuple):
+    """A server of a cluster."""
+
+    identifier: str
+    is_standby: bool
+
+
 class Identity:
     """Compares connections of the user's with the store's own database; each connection once."""
 
-    def __init__(self, address: Address, look: Callable[..., list[tuple[object, ...]]]) -> None:
+    def __init__(
+        self, address: Address, look: Callable[..., list[tuple[object, ...]]], leave: Callable[[], None]
+    ) -> None:
+        """
+        Args:
+            look: runs one statement on the store's own database.
+            leave: has the store connect anew, to whichever server takes writes.
+        """
         self._address = address
         self._look = look
+        self._leave = leave
         self._jobs = JOBS if address.schema is None else f"{address.schema}.{JOBS}"
         self._lock = threading.Lock()
         self._own: Place | None = None
@@ -56,6 +74,7 @@ class Identity:
 
         Raises:
             JoinRefused: it goes elsewhere; with both places.
+            Failure: it goes to another server of the same cluster, which may be over with the failover.
         """
         if self._address.engine is Engine.SQLITE:
             self._check_file(tx)
@@ -64,7 +83,7 @@ class Identity:
             if driver in self._known:
                 return
         (row,) = tx.rows("store.place", jobs=self._jobs)
-        self._check_place(Place(*row))
+        self._check_place(Place(*row), tx)
         with self._lock, suppress(TypeError):  # a driver's connection that cannot be remembered is asked again
             self._known[driver] = True
 
@@ -77,12 +96,17 @@ class Identity:
         if not file or not _is_same_file(file, self._address.target):
             raise JoinRefused(_elsewhere(file or "a database in memory", os.path.abspath(self._address.target)))
 
-    def _check_place(self, theirs: Place) -> None:
+    def _check_place(self, theirs: Place, tx: Tx) -> None:
         # The server may have been started again, or another one have taken over, since this was last looked up.
         own = self._own
         if own is None or not own.is_same(theirs):
-            (row,) = self._look("store.place", jobs=self._jobs)
-            own = self._own = Place(*row)  # type: ignore[arg-type]  # as the statement says
+            own = self._looked_up()
+        if own.started_us != theirs.started_us and (copy := self._copy(tx)) is not None:
+            if not copy.is_standby:
+                own = self._looked_up_anew(own)
+            if own.started_us != theirs.started_us:
+                why = _on_two_servers(str(theirs), str(own))
+                raise Failure(DATABASE_CONNECTION_ERROR, details={UNREACHABLE: Private(why)}) from JoinRefused(why)
         if own[:2] != theirs[:2]:
             raise JoinRefused(_elsewhere(str(theirs), str(own)))
         if own.jobs_oid != theirs.jobs_oid:
@@ -91,6 +115,31 @@ class Identity:
                 f"the connection to {theirs} {found} {self._jobs} by its search_path; open the store with schema=…, so "
                 "that both mean the same tables"
             )
+
+    def _looked_up(self) -> Place:
+        (row,) = self._look("store.place", jobs=self._jobs)
+        self._own = Place(*row)  # type: ignore[arg-type]  # as the statement says
+        return self._own
+
+    def _looked_up_anew(self, before: Place) -> Place:
+        """An old leader may answer on connections that were open before: only a new one leads to the new leader."""
+        with self._lock:
+            first = self._own == before
+            if first:
+                self._own = None
+        if first:
+            self._leave()
+        return self._looked_up()
+
+    def _copy(self, tx: Tx) -> Member | None:
+        """The connection's server, where it and the store's are copies of one another, as those of a cluster are."""
+        try:
+            (own,) = self._look("store.cluster")
+        except Failure:
+            return None  # this database does not tell
+        (row,) = tx.rows("store.cluster")
+        theirs = Member(*row)
+        return theirs if theirs.identifier == own[0] else None
 
 
 def _is_same_file(one: str, other: str) -> bool:
@@ -104,4 +153,11 @@ def _elsewhere(theirs: str, own: str) -> str:
     return (
         f"the connection goes to {theirs}, the store to {own}: what is written there would not commit with what is "
         "written here; connect to the store's own database"
+    )
+
+
+def _on_two_servers(theirs: str, own: str) -> str:
+    return (
+        f"the connection goes to {theirs}, the store to {own}, another server of the same cluster: what is written on "
+        "both would not commit together; after a failover, connections to the old leader have to be made anew"
     )

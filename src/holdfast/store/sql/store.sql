@@ -20,6 +20,11 @@ SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
 */
 /* sqlite: SELECT 1 */;
 
+-- name: cluster
+-- The same identifier on every server that is a copy of another one: a standby, or one that has taken over.
+/* postgresql: SELECT system_identifier::text, pg_is_in_recovery() FROM pg_control_system() */
+/* sqlite: SELECT 1 */;
+
 -- name: files
 /* sqlite: PRAGMA database_list */
 /* postgresql: SELECT 1 */;
