@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import socketserver
 import threading
+import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 
 import psycopg
 import pytest
@@ -211,6 +214,20 @@ def test_nobody_listens_while_connections_are_refused(line: FaultProxy) -> None:
     line.heal()
     with dialled(line) as new:
         assert spoken(new, b"hello") == b"hello"
+
+
+def test_a_connection_that_is_made_while_listening_ends_is_served_or_closed(line: FaultProxy) -> None:
+    with warnings.catch_warnings(record=True) as unclosed:
+        warnings.simplefilter("always", ResourceWarning)
+        for _ in range(300):
+            with dialled(line) as client:
+                line.set(refuse=True)
+                client.settimeout(60)
+                with suppress(ConnectionError):
+                    assert spoken(client, b"hello") in {b"hello", b""}
+            line.heal()
+        gc.collect()
+    assert [str(warning.message) for warning in unclosed] == []
 
 
 @pytest.mark.parametrize("limit", [0, 1, 5, 99])

@@ -40,7 +40,6 @@ class FaultProxy:
         self._traffic = Traffic()
         self._listener: socket.socket | None = listening_socket()
         self.port: int = self._listener.getsockname()[1]
-        self._accepting: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-fault-proxy", daemon=True)
@@ -91,31 +90,34 @@ class FaultProxy:
     async def _apply(self, faults: ProxyFaults) -> None:
         self._traffic.begin(faults)
         if faults.refuse:
-            await self._stop_listening()
-        elif self._accepting is None:
-            listener = self._listener or listening_socket(self.port)
-            listener.setblocking(False)
-            self._listener = listener
-            self._accepting = self._loop.create_task(self._accept(listener))
+            self._stop_listening()
+        else:
+            self._listen()
         if faults.reset:
             await self._reset()
 
-    async def _accept(self, listener: socket.socket) -> None:
-        while True:
-            client, _ = await self._loop.sock_accept(listener)
-            client.setblocking(False)
-            connection = ProxyConnection(client, self.upstream, self._traffic)
-            task = self._loop.create_task(connection.serve())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-            # A task that is cancelled before its first step cannot close its socket itself.
-            task.add_done_callback(lambda _, socket=client: socket.close())  # type: ignore[misc]
+    def _listen(self) -> None:
+        listener = self._listener = self._listener or listening_socket(self.port)
+        listener.setblocking(False)
+        self._loop.add_reader(listener, self._accept, listener)
 
-    async def _stop_listening(self) -> None:
-        if self._accepting is not None:
-            await _cancelled(self._accepting)
-            self._accepting = None
+    def _accept(self, listener: socket.socket) -> None:
+        # At once: a task that waits for the connection could be cancelled when it has just been made, and lose it.
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return  # the client has gone away
+        client.setblocking(False)
+        connection = ProxyConnection(client, self.upstream, self._traffic)
+        task = self._loop.create_task(connection.serve())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        # A task that is cancelled before its first step cannot close its socket itself.
+        task.add_done_callback(lambda _, socket=client: socket.close())  # type: ignore[misc]
+
+    def _stop_listening(self) -> None:
         if self._listener is not None:
+            self._loop.remove_reader(self._listener)
             self._listener.close()
             self._listener = None
 
@@ -124,7 +126,7 @@ class FaultProxy:
             await connection.reset()
 
     async def _end(self) -> None:
-        await self._stop_listening()
+        self._stop_listening()
         for task in tuple(self._tasks):
             await _cancelled(task)
 
