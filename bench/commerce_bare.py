@@ -43,7 +43,7 @@ class Bare(Protocol):
     """Books pairs."""
 
     def pairs(self, place: Filled, *, clients: int, seconds: float) -> float:
-        """Pairs of authorize and settle in a second, from so many threads."""
+        """Pairs of authorize and settle per second, from `clients` concurrent threads."""
         ...
 
 

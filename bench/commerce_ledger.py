@@ -40,7 +40,7 @@ class Filled:
 
 @contextmanager
 def filled(database: str, count_: int) -> Iterator[Filled]:
-    """So many wallets in a fresh database."""
+    """A fresh database that holds this many wallets."""
     store = Store.open(database)
     store.migrate()
     tables.prepare(store)

@@ -25,12 +25,12 @@ CODES = ("NETWORK_TIMEOUT", "BAD_GATEWAY", "RATE_LIMIT_EXCEEDED", "UNKNOWN", "VA
 STATUS_CODES = ("429", "500", "503", "none")
 VERBS = ("enqueued", "claimed", "finished", "retried", "failed")
 BUCKETS_HIT = 6
-"""So many buckets of a histogram an ordinary slice touches."""
+"""Number of buckets of a histogram that an ordinary slice touches."""
 FAILED_OF_1000 = 30
 QUEUED_SHARE = 0.01
 PROCESSING = 64
 REASONS = 4
-"""So many different messages each code has in each queue."""
+"""Number of different messages that each code has in each queue."""
 
 _JOBS = """
 WITH RECURSIVE numbers(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM numbers WHERE i < {count}),

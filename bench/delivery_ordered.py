@@ -22,7 +22,7 @@ WITHIN_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """So many events wait, under so many keys; the rate is measured over the first so many of them."""
+    """Number of waiting events and of their keys; the rate is measured over the first `measured` events."""
 
     name: str
     keys: int

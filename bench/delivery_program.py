@@ -85,7 +85,7 @@ def bare(port: str, events: str, loop: str) -> None:
 
 
 def fill(address: str, port: str, events: str, keys: str = "0") -> None:
-    """An endpoint, and so many events for it; in order, where there are keys."""
+    """Add an endpoint and publish this many events to it; it is ordered when there are keys."""
     from holdfast.base import Secret
     from holdfast.delivery import Deliveries, NewEvent
     from holdfast.store import Store
@@ -129,7 +129,7 @@ def work(address: str, loop: str) -> None:
 
 
 def publish(way: str, address: str, milliseconds: str) -> None:
-    """Publish for so long; says how many a second, and what one costs here."""
+    """Publish for this many milliseconds; reports the events per second and the cost of one in this process."""
     from holdfast.delivery import Deliveries, NewEvent
     from holdfast.store import Store
     from holdfast.worker import Jobs
@@ -271,7 +271,7 @@ def _run(work: Coroutine[Any, Any, None], loop: str) -> None:
 
 
 def _at_the_gate() -> None:
-    """Everything is imported and connected: wait for the start, and end with whoever started this."""
+    """Everything is imported and connected: wait for the start, and end with the process that started this one."""
     _tell("ready")
     if not sys.stdin.readline():
         os._exit(0)

@@ -39,7 +39,7 @@ class Drained:
 
 
 def drain(bench: Bench, contender: str, jobs: int, processes: int) -> Drained:
-    """Empty a full queue with so many worker processes."""
+    """Empty a full queue with this many worker processes."""
     with (
         bench.database(contender, jobs) as address,
         crew(contender, address, processes) as workers,

@@ -11,7 +11,7 @@ from bench.table import Row
 CALLERS = 100
 ROUNDS = 5
 SECONDS, SECONDS_QUICK = 1.5, 0.5
-"""So long each contender enqueues in each round."""
+"""Time for which each contender enqueues in each round."""
 OF_COMMIT_MIN = 0.75
 TOGETHER_MIN = 30_000
 OF_PGQUEUER_BULK_MIN = 2.0

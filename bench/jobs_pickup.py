@@ -107,7 +107,7 @@ def idle_rows(bench: Bench, quick: bool) -> list[Row]:
 
 
 def _watched(bench: Bench, watched: dict[str, tuple[int, str]], watch_s: float) -> dict[str, tuple[float, float]]:
-    """What each used in so many seconds: percent of a core, of the process and together with its connections."""
+    """CPU use of each over `watch_s` seconds, in percent of a core: the process alone, and with its connections."""
     before = {name: _used_s(bench, *where) for name, where in watched.items()}
     wait_s(watch_s)
     used = {}

@@ -23,7 +23,7 @@ from bench.jobs_peers.contender import Contender
 
 READY = "ready"
 TOLD_EVERY = 500
-"""A worker tells how many jobs it has handled at its first one and then so often."""
+"""Number of jobs between two reports of a worker's count; it also reports its first job."""
 BATCH = 1_000
 PAUSE_S = (0.005, 0.025)
 """Between two samples of a pick-up the worker is idle for a random time."""
@@ -88,7 +88,7 @@ def work_hanging(contender: Contender, address: str) -> None:
 
 
 def recover(contender: Contender, address: str, jobs: int) -> list[float]:
-    """Seconds from the SIGKILL of a worker that holds so many jobs until an idle one has begun each of them again."""
+    """Seconds from the SIGKILL of a worker that holds this many jobs until an idle one has begun each of them again."""
     contender.fill(address, [[f"payload-{number}" for number in range(jobs)]])
     with _worker(address, "work_hanging") as first, _worker(address, "work_telling") as other:
         first.begin()

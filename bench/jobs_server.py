@@ -29,7 +29,7 @@ class Bench:
 
     @contextmanager
     def database(self, contender: str, jobs: int = 0) -> Iterator[str]:
-        """The address of a database that holds so many jobs and nothing else; dropped when the block ends.
+        """The address of a database that holds this many jobs and nothing else; dropped when the block ends.
 
         Raises:
             Unavailable: the contender cannot be run.

@@ -173,7 +173,7 @@ def _settled_memory() -> Iterator[None]:
 
 
 def _import_once_ms(statement: str, bytecode: str) -> float:
-    # Whoever set the environment up may have forbidden bytecode, and then only installed packages would have it.
+    # The environment may forbid writing bytecode, and then only installed packages would have it.
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": bytecode}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     script = f"import sys; print({MARK!r}, file=sys.stderr, flush=True); {statement}"

@@ -31,7 +31,7 @@ STEPS, STEPS_QUICK = 1_000, 150
 RUNS, RUNS_QUICK = 1_000, 200
 AT_ONCE = 8
 SETTLED = 100
-"""After so many runs every cache is as large as it gets."""
+"""Number of runs after which every cache has reached its full size."""
 GROWTH_MB_MAX = 30.0
 WITHIN_S = 300.0
 LOOK_S = 0.02

@@ -59,15 +59,15 @@ class Contender(ABC):
 
     @abstractmethod
     def singly(self, address: str, seconds: float) -> float:
-        """Enqueue one after another for so long; jobs per second."""
+        """Enqueue one after another for this many seconds; jobs per second."""
 
     @abstractmethod
     def together(self, address: str, seconds: float, callers: int) -> float:
-        """Enqueue from so many concurrent callers, each one job at a time; jobs per second."""
+        """Enqueue from this many concurrent callers, each one job at a time; jobs per second."""
 
     @abstractmethod
     def bulk(self, address: str, seconds: float, size: int) -> float:
-        """Enqueue batches of this size for so long; jobs per second."""
+        """Enqueue batches of this size for this many seconds; jobs per second."""
 
     @abstractmethod
     def fill(self, address: str, batches: Sequence[Sequence[str]]) -> None:

@@ -1,7 +1,7 @@
 """Plain SQL in psycopg: what this server and this driver can do at most, without a queue around it.
 
 One table, no journal, no lease, no fencing; a batch is claimed in one statement and completed in the next. An idle
-worker listens, and whoever measures how soon it begins tells it after the insert.
+worker listens, and the benchmark that measures how soon it begins notifies it after the insert.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Raw(SyncContender):
             client.close()
 
     def together(self, address: str, seconds: float, callers: int) -> float:
-        """Ten connections, each with a thread: a connection for each of a hundred would be no fair use."""
+        """Ten connections, each with a thread: a connection for each of a hundred callers would not be a fair use."""
         return super().together(address, seconds, min(callers, CONNECTIONS))
 
     @contextmanager

@@ -18,7 +18,7 @@ FAULTS_MAX = 20_000
 
 
 class ExportUnreadable(ValueError):
-    """The text is no export of a catalog; the message says why."""
+    """The text is not an export of a catalog; the message says why."""
 
 
 def to_json(recorded: Sequence[Entry]) -> str:

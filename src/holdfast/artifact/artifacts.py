@@ -88,7 +88,7 @@ class Artifacts:
     def presign_put(
         self, name: str, *, bytes: int, content_type: str = "application/octet-stream", expires_s: int = PRESIGNED_S
     ) -> Presigned:
-        """A request with which a client stores exactly so many bytes of this type, if nothing is there yet.
+        """A request with which a client stores exactly this many bytes of this type, if nothing is there yet.
 
         Raises:
             Failure: PRESIGN_UNSUPPORTED where the storage cannot limit an upload, ARTIFACT_TOO_LARGE.
@@ -169,7 +169,7 @@ class Artifacts:
     # -- away ----------------------------------------------------------------------------------------------------
 
     def delete(self, name: str) -> None:
-        """Make sure that there is no such artifact; it is no error when there was none."""
+        """Make sure that there is no such artifact; it is not an error when there was none."""
         self._backend.delete(checked_name(name))
 
     def prune(self, prefix: str = "", *, older_than_s: float, count: int = PRUNED_MAX) -> int:

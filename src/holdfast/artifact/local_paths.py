@@ -52,7 +52,7 @@ def open_file(folder: int, part: str) -> io.FileIO:
 
     Raises:
         LinkMet: it is a link.
-        FileNotFoundError: there is nothing, or something that is no file.
+        FileNotFoundError: there is nothing, or something that is not a file.
     """
     check_file(folder, part)
     try:

@@ -1,4 +1,4 @@
-"""Presigned URLs of S3 (Signature Version 4): whoever holds one may do this one thing until it expires.
+"""Presigned URLs of S3 (Signature Version 4): the holder of one may do this one thing until it expires.
 
 The limits of an upload are signed headers: a client that sends another length or type is refused by the server.
 """
@@ -31,7 +31,7 @@ class Presigned:
 
     method: str
     url: str = field(repr=False)
-    """Whoever knows it may use it; it stays out of `repr` and should stay out of logs."""
+    """Anyone who knows it may use it; it stays out of `repr` and should stay out of logs."""
     headers: Mapping[str, str]
     expires_us: int
 

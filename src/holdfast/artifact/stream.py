@@ -22,11 +22,11 @@ class Stream:
 
         self.entry = entry
         self.bytes = 0
-        """How much was read so far."""
+        """Number of bytes that were read so far."""
         self._pieces = pieces
         self._expected = sha256
         self._hash = new_hash()
-        # Whoever closes waits for a read that another thread has begun: a descriptor must not be closed under it.
+        # A thread that closes waits for a read that another thread has begun: its descriptor must stay open until then.
         self._reading = Lock()
 
     @property

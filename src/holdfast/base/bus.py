@@ -1,6 +1,6 @@
-"""What happens in this process, told to whoever listens. Without a listener nothing is made and nothing is paid.
+"""Events of this process, handed to its listeners. Without a listener no event is made, and there is no cost.
 
-Whoever tells looks first: `if bus.listeners: bus.tell("job.finished", id=job.id, queue=job.queue)`. A verb is a noun
+The sender checks first: `if bus.listeners: bus.tell("job.finished", id=job.id, queue=job.queue)`. A verb is a noun
 and a past participle; its facts are plain values. A listener is called where it happened and must be quick.
 """
 

@@ -148,7 +148,7 @@ def json_form(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-# By name, so that the modules that define them are loaded by whoever uses them.
+# By name, so that the modules that define these types are loaded only by the code that uses them.
 _AS_TEXT = frozenset({"UUID", "Decimal", "PurePath"})
 
 
@@ -157,7 +157,7 @@ _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _WHOLE = re.compile(r'(?:[^"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 _BRACKET = re.compile(r"[][{}]")
 _PIECE_CHARS = 65_536
-"""So much is searched in one go: longer, and every other thread would wait for it, an event loop among them."""
+"""Number of characters searched in one go: a longer search would hold up every other thread, also an event loop."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 

@@ -1,4 +1,4 @@
-"""Concurrent callers share one flush: whoever comes while a flush is under way goes with the next one.
+"""Concurrent callers share one flush: a caller that arrives while a flush is under way joins the next one.
 
 There is no timer: a lone caller is flushed at once, and a hundred callers need few commits instead of a hundred.
 """

@@ -1,5 +1,5 @@
-"""Concurrent coroutines share one flush, as threads do through the combiner: whoever comes while a flush is under way
-goes with a later one. There is no timer.
+"""Concurrent coroutines share one flush, as threads do through the combiner: one that arrives while a flush is under
+way joins a later one. There is no timer.
 
 A flush takes about half of all: while it is under way, those who were answered prepare their next item, so that the
 program and the database work at the same time. For the same reason a thread that flushes goes on with the next items
@@ -23,7 +23,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 SHARE_MIN = 8
-"""So few are not worth dividing."""
+"""Minimum number of items that a flush takes, where that many wait: fewer are not worth dividing."""
 THREADS_MAX = 32
 """Maximum number of flushes that are under way in threads."""
 
@@ -32,7 +32,7 @@ _ITEM = itemgetter(0)
 
 
 class _Crowd(Generic[T, R]):
-    """Who is waiting on one loop, and whether somebody is being flushed.
+    """The items that wait on one loop, and whether a flush is under way.
 
     Two threads know it: the loop's, in which items join, and the one that flushes. Lists are changed by one operation
     each, and `flushing` is held from the first item that joins until none is left, so nothing else is locked.
@@ -47,7 +47,7 @@ class _Crowd(Generic[T, R]):
     def take(self, most: int, answered: int) -> Waiting[T, R]:
         """The longest waiting: half of them and of those who were answered a moment ago and may have more to come.
 
-        Nobody flushes any more when none is left.
+        The flushing ends when none is left.
         """
         waiting = self.waiting
         while True:
@@ -58,12 +58,12 @@ class _Crowd(Generic[T, R]):
             if taken:
                 return taken
             self.flushing.release()
-            # An item that joined before this found somebody who flushes.
+            # An item that joined before this found a flush under way, and did not start one.
             if not waiting or not self.flushing.acquire(blocking=False):
                 return taken
 
     def leave(self) -> None:
-        """Nobody waits any more."""
+        """Drop the items that wait, and end the flushing."""
         self.waiting.clear()
         self.flushing.release()
 
@@ -81,7 +81,7 @@ class Gathering(Generic[T, R]):
     ) -> None:
         """
         Args:
-            most: so many items go together at most.
+            most: maximum number of items in one flush.
             flush_async: a way without a thread, tried first; it answers None where it cannot.
             prepare: the same as `flush` in two steps: all that needs the interpreter first, then a function that
                 mostly waits for the database.
@@ -117,7 +117,7 @@ class Gathering(Generic[T, R]):
         return future
 
     def _crowd(self, loop: asyncio.AbstractEventLoop) -> _Crowd[T, R]:
-        """Who waits on this loop."""
+        """The items that wait on this loop."""
         crowd = self._crowds.get(loop) or self._crowds.setdefault(loop, _Crowd())
         self._recent = ref(loop), crowd
         return crowd
@@ -132,7 +132,7 @@ class Gathering(Generic[T, R]):
         task.add_done_callback(self._tasks.discard)
 
     def _work_off(self, loop: asyncio.AbstractEventLoop, crowd: _Crowd[T, R]) -> None:
-        """Flush in this thread until nobody waits."""
+        """Flush in this thread until no item waits."""
         answered: Waiting[T, R] = []
         told: Sequence[R] | BaseException = ()
         while True:
@@ -142,7 +142,7 @@ class Gathering(Generic[T, R]):
                 # Not before the next flush is prepared: the loop would wake up only to wait for the interpreter.
                 if answered:
                     loop.call_soon_threadsafe(_answer, answered, told)
-            except RuntimeError:  # the loop was closed: nobody waits any more
+            except RuntimeError:  # the loop was closed: no coroutine waits any more
                 if batch:
                     crowd.leave()
                 return
@@ -167,7 +167,7 @@ class Gathering(Generic[T, R]):
         return flushed
 
     async def _work_off_async(self, crowd: _Crowd[T, R]) -> None:
-        """Flush on the loop until nobody waits."""
+        """Flush on the loop until no item waits."""
         assert self._flush_async is not None
         answered = 0
         while batch := crowd.take(self._most, answered):

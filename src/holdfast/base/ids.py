@@ -65,7 +65,7 @@ def id_time_us(identifier: str) -> int:
     """When a UUIDv7 was made, in UTC microseconds.
 
     Raises:
-        ValueError: the text is no UUIDv7.
+        ValueError: the text is not a UUIDv7.
     """
     found = _SHAPE.match(identifier)
     if found is None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Set
 from math import isfinite
 
 PLACES_MAX = 100_000
-"""So many values are looked at to say where something is wrong."""
+"""Maximum number of values that are examined to find the one that has no JSON form."""
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _REMEDIES = {

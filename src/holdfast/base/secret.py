@@ -22,7 +22,7 @@ class SecretLeak(TypeError):
 
 @final
 class Secret:
-    """A string that shows itself only to whoever calls `reveal()`."""
+    """A string whose value is shown only to code that calls `reveal()`."""
 
     __slots__ = ("_value",)
 

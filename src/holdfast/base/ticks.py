@@ -17,7 +17,7 @@ class Ticks:
     def following(self, wall_us: int, count: int = 1) -> int:
         """The tick of this moment, or the next free one when the clock stands still or goes back.
 
-        So many are taken: this one and those right after it.
+        `count` consecutive ticks are taken: this one and the ones right after it.
         """
         milliseconds, microseconds = divmod(wall_us, 1_000)
         # Rounding up keeps `id_time_us` exact: 4096 steps cover 1000 microseconds.

@@ -50,9 +50,9 @@ class World:
     """UTC microseconds since 1970."""
     monotonic_s: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    """Block this thread for so many seconds."""
+    """Block this thread for this many seconds."""
     pause: Callable[[float], Awaitable[None]] = _pause
-    """Suspend this task for so many seconds."""
+    """Suspend this task for this many seconds."""
     dice: Callable[[], float] = _dice
     """A float in [0, 1), for jitter; not for secrets."""
     token_bytes: Callable[[int], bytes] = os.urandom

@@ -51,7 +51,7 @@ def classify_status(
 
 
 def read_status(error: BaseException, table: StatusTable, upstream: Catalog | None) -> Failure | Fault | None:
-    """The failure that an error with an HTTP status in it is; None when there is no status."""
+    """The failure or fault for an error that carries an HTTP status; None when it carries none."""
     response = getattr(error, "response", None)
     status = _status_of(response, ("status_code", "status"))
     if status is None:

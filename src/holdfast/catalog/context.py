@@ -76,7 +76,7 @@ def enriched(**known: str) -> Iterator[Context]:
 
 
 def continued(traceparent: str | None) -> dict[str, Any]:
-    """The trace fields of a request: the caller's trace with a new span, or a new trace when the header is no good.
+    """The trace fields of a request: the caller's trace with a new span, or a new trace when the header is invalid.
 
     Follows W3C Trace Context: version ff, all-zero ids and a version 00 with extra parts are invalid.
     """

@@ -149,7 +149,7 @@ DATABASE_CONNECTION_ERROR = _fault(
     blame=Blame.SERVER,
     causes=("the database restarts or fails over", "the network between is down"),
     remedy="Wait; the connection is made again by itself.",
-    # One is no reason to call anybody: a failover takes some. The rule for database errors calls when they go on.
+    # A single one needs no alert: a failover causes some. The rule for database errors alerts when they go on.
     severity=Severity.WARNING,
     related=("DATABASE_POOL_EXHAUSTED",),
 )

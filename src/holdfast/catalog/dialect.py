@@ -20,7 +20,7 @@ from holdfast.catalog.fault import Fault
 from holdfast.catalog.retry_after import retry_after_s
 
 DETAILS_DEPTH = 2
-"""How deep the details stand in the deepest dialect; so much less may they nest, or nobody could read them back."""
+"""Depth of the details in the deepest dialect; they may nest this much less, or a body could not be read back."""
 UNAVAILABLE_STATUS = 503
 UNAVAILABLE_RETRY_AFTER_S = 1.0
 """Retry-After of a retryable 503 whose failure does not say how long to wait."""

@@ -123,7 +123,7 @@ JOB_NOT_DEAD = _fault(
     related=("JOB_NOT_FOUND",),
 )
 NO_DEAD_LETTER = frozenset({JOB_NOT_FOUND.code, JOB_NOT_DEAD.code})
-"""Whoever is answered one of these wanted to move a dead letter that is not there, or no longer: others were faster."""
+"""Codes of a request to move a dead letter that does not exist, or no longer does: another request was faster."""
 JOB_TWIN_EXISTS = _fault(
     "JOB_TWIN_EXISTS",
     status=409,

@@ -13,7 +13,7 @@ from holdfast.catalog.remote import Remote
 
 _UNKNOWN = "…"
 UNREACHABLE = "unreachable"
-"""The detail that says why a database cannot be opened: for whoever set its address, and in no body."""
+"""The detail that says why a database cannot be opened: for the operator who set its address, and in no body."""
 
 
 STAMP = "__holdfast__"
@@ -28,7 +28,7 @@ class Failure(Exception):
     __slots__ = (*_FACTS, STAMP, "__weakref__")
 
     __holdfast__: object
-    """Who gave up on it and why, where somebody did; see `holdfast.guard.stamp_of`."""
+    """Which link gave up on it and why, where one did; see `holdfast.guard.stamp_of`."""
     _copied_as: ClassVar[type[Failure] | None] = None
     """What a copy is an instance of, when not of the same class."""
 

@@ -68,7 +68,7 @@ _ERRNO_IN_TEXT = re.compile(r"\[Errno (\d{1,5})\]")
 
 
 def read_os_error(error: BaseException) -> Fault | None:
-    """An OSError by its number; a missing file or permission is no network error and is left to others."""
+    """An OSError by its number; a missing file or permission is not a network error and is left to others."""
     number = getattr(error, "errno", None)
     if number is not None:
         return ERRNO_FAULTS.get(number)

@@ -20,7 +20,7 @@ from holdfast.catalog.retry_after import retry_after_s
 
 ID_CHARS_MAX = 128
 EXCERPT_CHARS_MAX = 200
-"""So much of an unreadable body is kept for the log."""
+"""Maximum number of characters (of bytes, where it is bytes) of an unreadable body that are kept for the log."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -75,7 +75,7 @@ def parse(
 
 
 def dialect_of(document: object) -> Dialect | None:
-    """Which dialect a body has, by its shape alone; None when it is no error body."""
+    """Which dialect a body has, by its shape alone; None when it is not an error body."""
     if not isinstance(document, dict):
         return None
     if isinstance(document.get("error_code"), str):
@@ -186,6 +186,6 @@ def _context(*, request_id: str, trace_id: str) -> Context:
     if request_id:
         here = replace(here, request_id=request_id)
     if trace_id and trace_id != here.trace_id:
-        # Our span is no part of a foreign trace; together they would make a header that lies.
+        # Our span does not belong to a foreign trace; a header with both would be false.
         here = replace(here, trace_id=trace_id, span_id="")
     return here

@@ -30,7 +30,7 @@ SAYS = "The other side reported a failure."
 def fault_of_code(
     code: str, *, status: int | None, wait_s: float | None, catalog: Catalog | None, documentation_url: str = ""
 ) -> Fault | None:
-    """The fault that a reply names, or None when what it names is no code.
+    """The fault that a reply names, or None when what it names is not a code.
 
     Without a catalog the core's fault stands for the code, unless the reply's status says otherwise about a retry:
     a callee's INTERNAL_ERROR with 500 is worth another attempt, though our own is not.

@@ -10,7 +10,7 @@ from holdfast.catalog.error_body import BODY_BYTES_MAX
 
 
 def peeked(error: Any) -> bytes | None:
-    """The whole body where its length is known and small; whoever reads the error afterwards finds it still there."""
+    """The whole body where its length is known and small; code that reads the error afterwards still finds it there."""
     length = (error.headers or {}).get("Content-Length", "")
     if not length.isdecimal() or int(length[:10]) > BODY_BYTES_MAX or error.fp is None:
         return None

@@ -1,6 +1,6 @@
 """Systems put together: built on their ground, their jobs in one worker, started and stopped in order.
 
-The same for whoever serves them and for a worker on another machine.
+The same for the process that serves them and for a worker on another machine.
 """
 
 from __future__ import annotations

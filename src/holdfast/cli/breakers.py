@@ -59,7 +59,7 @@ def trip(
     database: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Open a breaker: nothing passes for so long."""
+    """Open a breaker: nothing passes for the given number of seconds."""
     with opened(database) as store:
         moved = operate_breakers.trip(store, name, actor=os_actor(), reason=reason, open_s=seconds).changed
     _tell(

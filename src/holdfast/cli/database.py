@@ -83,7 +83,7 @@ def explained() -> Iterator[None]:
 
 
 def _open(url: str | None, *, create: bool) -> Store:
-    # The same rule as for whoever serves: they are to meet in one database.
+    # The same rule as for `holdfast serve`: both are to use one database.
     url = url or database_of(Path(os.environ.get(DATA_VARIABLE) or DEFAULT_DATA), os.environ.get(ENVIRONMENT_VARIABLE))
     address = read_address(url)
     # SQLite would make an empty file out of a misspelt path.

@@ -26,7 +26,7 @@ def prune(
     database: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete what is over and old, in small batches; at most so much in one run that it stays short."""
+    """Delete what has ended and is old, in small batches; one run deletes a limited number of rows to stay short."""
     rule = retention_of(keep or [])
     with opened(database) as store:
         _, pruned = retention.prune(store, rule, actor=os_actor(), reason=reason)

@@ -62,7 +62,7 @@ EXAMPLES = (
     ("HOLDFAST_PORT=9000 HOLDFAST_DATA=/var/lib/holdfast holdfast serve", "settings from the environment"),
 )
 STRAGGLERS_S = 1.0
-"""So long threads that block may still take when everything else has ended."""
+"""Maximum time that each thread that blocks may still take when everything else has ended."""
 
 SystemNames = Annotated[
     list[str] | None,
@@ -191,7 +191,7 @@ class _Wishes:
 
     policy: AlertPolicy
     grace_s: float | None
-    """None is no worker."""
+    """None means that no worker runs."""
     retention: Retention
     catalogs: Sequence[Catalog]
     """Of the user's own code; their faults have pages too."""

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Event, Task
 
 REQUESTS_S_MAX = 5
-"""So long requests may take to end once it is their turn."""
+"""Maximum time that requests may take to end, counted from when the jobs have ended."""
 LOOK_S = 0.5
-"""So often it is checked whether the worker still lives."""
+"""Interval between checks that the worker is still alive."""
 
 
 class Ended(Enum):

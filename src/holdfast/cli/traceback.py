@@ -8,7 +8,7 @@ from holdfast.base.formatting import clean, plural
 from holdfast.base.tracebacks import Frame, Raised
 
 OTHERS_MAX = 6
-"""So many calls of libraries are named."""
+"""Maximum number of library calls that are named."""
 _BEHIND = {"cause": "caused by ", "context": "raised while handling ", "group": "one of its exceptions: "}
 
 

@@ -68,7 +68,7 @@ def alerts_of(store: Store, policy: AlertPolicy) -> Alerts:
 
 
 def notices_of(alerts: Alerts) -> Handlers:
-    """What takes the notices to whoever is told; nothing when nobody is."""
+    """The handlers that deliver the notices to their recipients; none when there are no recipients."""
     handlers = Handlers()
     if alerts.sinks:
         from holdfast.http import ANYWHERE, WebhookSender

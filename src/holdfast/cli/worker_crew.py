@@ -37,7 +37,7 @@ class Ready:
 
 
 class ModuleCrew:
-    """The handlers that a module holds, and what takes notices of alerts to whoever is told."""
+    """The handlers that a module holds, and those that deliver notices of alerts to their recipients."""
 
     def __init__(self, where: str, data: Path, *, alerts: Path | None) -> None:
         self._where = where
@@ -68,7 +68,7 @@ class ModuleCrew:
 
 
 class SystemCrew:
-    """The handlers of installed systems, and what takes notices of alerts to whoever is told."""
+    """The handlers of installed systems, and those that deliver notices of alerts to their recipients."""
 
     def __init__(
         self,

@@ -68,7 +68,7 @@ class Access:
         return Visitor(who=who, csrf=self.sessions.csrf(f"proxy:{who}")) if who else None
 
     def enter_by_link(self, scope: Scope, given: str) -> str:
-        """The cookie of whoever brings the link's token first.
+        """The cookie of the visitor that brings the link's token first.
 
         Raises:
             Failure: UNAUTHORIZED, because it is wrong or was used; FORBIDDEN to other machines.
@@ -82,7 +82,7 @@ class Access:
         return self.sessions.begin(OPERATOR)
 
     def enter_by_token(self, scope: Scope, given: str) -> str:
-        """The cookie of whoever knows the token.
+        """The cookie of a visitor that knows the token.
 
         Raises:
             Failure: UNAUTHORIZED; RATE_LIMIT_EXCEEDED after too many wrong ones from this address.

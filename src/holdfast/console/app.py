@@ -97,7 +97,7 @@ class App:
         return None
 
     async def _may_stay(self, scope: Scope) -> bool:
-        """Whether whoever opened a stream is still let in."""
+        """Whether the visitor that opened a stream is still let in."""
         try:
             return await self.access.visitor(scope) is not None
         except Failure:
@@ -165,7 +165,7 @@ class App:
         try:
             return await aside(lambda: does.act(sent, *names))
         finally:
-            # Also after a refusal: whoever presses again is to see how things are now.
+            # Also after a refusal: a visitor that presses again is to see how things are now.
             self.streams.forget()
 
     def _too_old(self, scope: Scope, visit: Visit, form: Mapping[str, str]) -> Reply:
@@ -183,7 +183,7 @@ class App:
         return _see(visit.to(""), **{"set-cookie": gone})
 
     def _refused(self, failure: Failure, scope: Scope, visit: Visit, pending: PendingRequest) -> Reply:
-        """The failure for whoever asked: a page for a person, RFC 9457 for a program."""
+        """The failure in the form that the caller reads: a page for a person, RFC 9457 for a program."""
         rendered = render(failure, Dialect.PROBLEM)
         said = {name.lower(): value for name, value in rendered.headers} | {"vary": "accept"}
         if failure.status == UNAUTHORIZED.status:
@@ -218,7 +218,7 @@ def _actor(scope: Scope, visitor: Visitor) -> Actor:
 
 
 def path_below_root(scope: Scope) -> str:
-    """The path as the pages know it, whether or not whoever mounted us has taken the root off."""
+    """The path as the pages know it, whether or not the application that mounted us has taken the root off."""
     root, path = scope.get("root_path", "").rstrip("/"), scope["path"]
     if root and (path == root or path.startswith(f"{root}/")):
         path = path[len(root) :]

@@ -48,7 +48,7 @@ def console(
     """The console of a store.
 
     Args:
-        token: the operator's; whoever has it comes in.
+        token: the operator's; every caller that has it is let in.
         catalogs: whose faults are shown; the first one's words come first.
         address: where it stands, such as `http://127.0.0.1:8080/console`; no slash at the end.
         trusted_proxy_header: a header that only a reverse proxy can set, and that names the person; the proxy has to

@@ -39,7 +39,7 @@ def whole(page: Page, visit: Visit) -> bytes:
 
 
 def bare(title: str, visit: Visit, *content: Markup) -> bytes:
-    """A page without the menu, for whoever is not inside yet."""
+    """A page without the menu, for a visitor that is not signed in yet."""
     top = element("header", element("div", _home(visit), class_="bar"))
     return _document(title, visit, top, element("main", *content, id="content", class_="narrow"))
 

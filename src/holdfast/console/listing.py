@@ -48,7 +48,7 @@ class _Walk:
     """Where it begins."""
     page: Callable[[Tx, Filter, Place, Place | None, int], list[Record]]
     end: Callable[[Tx, Filter, Place], Row | None]
-    """The place at which a walk of so many rows ends; None when there are fewer."""
+    """The place at which a walk of the maximum number of rows ends; None when there are fewer."""
     place: Callable[[Record], Place]
 
 

@@ -1,7 +1,7 @@
 """Live updates: server-sent events that bring the parts of an open page again when they have changed.
 
 Always true: there are never more than `STREAMS_MAX` streams; each shows it is alive, ends by itself after a while (the
-browser asks again), when the browser goes, when whoever looks may no longer, and when the console is closed.
+browser asks again), when the browser goes, when its visitor is no longer let in, and when the console is closed.
 A stream sends nothing that is older than what its browser shows: the page has a version, which is the time on the
 database's clock before it was read, and so has every part; in a stream they only go forward, whichever process sends.
 """
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     import asyncio
 
 Allowed = Callable[[], Awaitable[bool]]
-"""Whether whoever watches may go on."""
+"""Whether the visitor of a stream is still let in."""
 
 STREAMS_MAX = 32
 LOOK_S = 2.0
-"""So often a page is made again."""
+"""Interval at which the parts of an open page are made again."""
 HEARTBEAT_S = 15.0
 STREAM_S_MAX = 600.0
 AGAIN_MS = 2_000
-"""After so long the browser asks again."""
+"""Time in milliseconds after which the browser asks again when a stream has ended."""
 SINCE = "since"
 """In the address of a stream: the version of the page that is open."""
 VERSION_DIGITS_MAX = 16
@@ -141,7 +141,7 @@ class Streams:
                     made = await self._parts(page, made.version)
 
     async def _parts(self, page: Visit, version_min: int) -> _Made:
-        """The parts as they are now. They hold no form, so whoever looks at the same page is shown the same.
+        """The parts as they are now. They hold no form, so every visitor of the same page is shown the same.
 
         What another stream has had made is used again while it is fresh, and not older than `version_min`.
         """

@@ -15,7 +15,7 @@ from holdfast.watch.rules_measure import Counted, Level, Quantile, Ratio
 from holdfast.watch.series import Points, Series
 
 LINES_MAX = 6
-"""Of a line for each value of a label, the highest so many are drawn."""
+"""Maximum number of lines of a chart that has one for each value of a label: the highest are drawn."""
 TONES = ("tone-1", "tone-2", "tone-3", "tone-4", "tone-5", "tone-6")
 Where = Mapping[str, str]
 

@@ -12,7 +12,7 @@ from holdfast.operate import Actor
 QUERY_CHARS_MAX = 4_000
 QUERY_FIELDS_MAX = 50
 VALUE_CHARS_MAX = 500
-"""A longer value in the query is no filter that anybody typed."""
+"""Maximum length of a value in the query; a longer one is not a filter that a person typed."""
 LIVE_OF = "of"
 """Holds a whole address: the page whose parts are wanted."""
 

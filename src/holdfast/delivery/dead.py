@@ -21,7 +21,7 @@ from holdfast.worker.dead_moves import Letter, past_twins, pick_these, revive_fr
 from holdfast.worker.queues import wake_workers
 
 PAGE = 50
-"""So many are read at once; each brings its body along."""
+"""Number of undelivered events that are read at once; each brings its body along."""
 DELIVERIES_MAX = 1_000
 
 

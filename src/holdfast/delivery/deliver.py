@@ -34,7 +34,7 @@ from holdfast.worker.settlement import failed
 
 DISABLING = frozenset({GONE.code, ENDPOINT_DISABLED.code})
 LIMITED_WITHIN_S = 86_400.0
-"""An event that meets nothing but 429 is given up so long after its first attempt."""
+"""Time after its first attempt at which an event that meets nothing but 429 is given up."""
 STATUS = "status"
 """The name of the endpoint's status in the result of a delivery job."""
 
@@ -235,7 +235,7 @@ def _entered(flight: Flight, most: int) -> Generator[Place, Any, float | None]:
     try:
         yield found
     except BaseException:
-        # Whoever is cancelled while it waits may have been let in this very moment.
+        # A delivery that is cancelled while it waits may have been let in at that very moment.
         if flight.waited(found) is None:
             flight.leave()
         raise

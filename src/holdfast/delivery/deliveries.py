@@ -43,7 +43,7 @@ from holdfast.worker import Handlers, Job, Jobs, QueueSettings
 
 CONCURRENCY = 100
 WAITING_SHARE = 2
-"""One in so many of the deliveries that are under way may wait for room at its endpoint: the others go on."""
+"""At most one in this many of the concurrent deliveries may wait for room at its endpoint: the others go on."""
 SCHEMES: Mapping[str, Signer] = {"standard": StandardWebhooks(), "body-hmac": BodyHmac()}
 """The schemes that an endpoint may name."""
 
@@ -85,7 +85,7 @@ class Deliveries:
 
     Two of them on one store, each with a name, have their own queue, handler and undelivered events, and so a worker
     and a sender of their own. Endpoints and events are the store's: an event is told to all endpoints of its tenant,
-    whoever added them, and its id is taken for both. Give each its own tenants where they must not meet.
+    whichever of the two added them, and its id is taken for both. Give each its own tenants where they must not meet.
     """
 
     def __init__(
@@ -105,12 +105,12 @@ class Deliveries:
             tenant: whose endpoints and events; those of others are not there. None is everybody's.
             schemes: by the names that endpoints use.
             breaker: for each endpoint, shared by all processes; while it is open, events wait and spend no attempt.
-            rate_limited_max_s: so long after its first attempt an event is tried again that meets 429, which spends no
+            rate_limited_max_s: how long after its first attempt an event that meets 429 is tried again, which spends no
                 attempt; then it is given up.
 
         Raises:
             ArgumentInvalid: names the part that cannot be meant.
-            ValueError: the name is none.
+            ValueError: the name is not valid.
         """
         instance("jobs", jobs, Jobs, "write Deliveries(store, Jobs(store))")
         if breaker is not None:
@@ -243,7 +243,7 @@ class Deliveries:
         return self.store.atomic(phase, write=False)
 
     def prune(self, *, older_s: float, count: int = PRUNE_MAX) -> int:
-        """Delete up to so many events of which every delivery came through, so old or older; how many.
+        """Delete events of which every delivery came through, this old or older, at most `count`; returns how many.
 
         Workers do it by themselves, for events older than a week; `Retention(others_s={"webhook events": …})` says
         otherwise.

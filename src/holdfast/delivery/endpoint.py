@@ -81,7 +81,7 @@ class Endpoint:
     retry_after_max_s: float = RETRY_AFTER_MAX_S
     """A longer Retry-After counts as this."""
     in_flight_max: int = IN_FLIGHT_MAX
-    """So many requests are open at once, for each worker process."""
+    """Maximum number of requests that are open at once, for each worker process."""
     rate_limit: RateLimit | None = None
     """All processes together; what exceeds it waits and spends no attempt."""
     ordered: bool = False

@@ -321,7 +321,7 @@ def _read(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as callers write them: lists for tuples, plain text for header values.
 
     Raises:
-        Failure: BAD_REQUEST names one that is no setting.
+        Failure: BAD_REQUEST names one that is not a setting.
     """
     unknown = settings.keys() - SETTINGS
     if unknown:

@@ -1,7 +1,7 @@
 """One exchange with an endpoint: what is sent, what comes back, and who sends it.
 
-Delivery does not know HTTP itself. Whoever runs it hands in a `Send`: it posts the body, follows no redirect, reads no
-more of the reply than it must, and raises what the network raises.
+Delivery does not know HTTP itself. The code that runs it hands in a `Send`, which posts the body, follows no redirect,
+reads no more of the reply than it must, and raises what the network raises.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 from holdfast.delivery.signing import HeaderPair
 
 BODY_SHOWN_BYTES = 200
-"""So much of a refusal's body is worth keeping."""
+"""Number of bytes of a refusal's body that are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,8 @@ from holdfast.delivery.pace import FORGET_S, Pace
 from holdfast.delivery.place import WAIT_S, Place, WaitingRoom
 
 TURN_S_MIN = 0.02
-"""What is sent back to an endpoint in trouble comes back at most so often: its line must not keep the worker busy."""
+"""Minimum time between the turns of two deliveries that went back to the queue, for an endpoint in trouble: those that
+wait for it must not keep the worker busy."""
 TURN_S_QUICK = 0.002
 """The same for an endpoint that answers."""
 TURN_S_MAX = 20.0
@@ -68,7 +69,7 @@ class Flight:
         return self._open == 0 and not self._line
 
     def enter(self, most: int) -> Place | float | None:
-        """Open one more (None), to be closed with `leave`; or wait at this place; or come back in so many seconds."""
+        """Open one more (None), to be closed with `leave`; or wait at this place; or come back in this many seconds."""
         with self._lock:
             self._most = most
             now_s = monotonic_s()
@@ -99,7 +100,7 @@ class Flight:
             return self._turn_s(now_s, self._pace.held_s(now_s), self._most)
 
     def leave(self) -> None:
-        """One is closed; whoever waited longest has its place."""
+        """One is closed; the delivery that waited longest takes its place."""
         with self._lock:
             self._open -= 1
             self._let_in(monotonic_s())
@@ -125,7 +126,7 @@ class Flight:
             self._learn(took_s)
             if not self._trusted:
                 self._trusted = True
-                self._next_turn_s = 0.0  # the line that its trouble made is no reason to come later still
+                self._next_turn_s = 0.0  # the turns given out during its trouble delay nothing further
             if self._allowance is not None:
                 self._allowance = None if self._allowance + 1 >= most else self._allowance + 1
 

@@ -13,7 +13,7 @@ from holdfast.delivery.signing import RawHeaders, Verified
 
 @dataclass(slots=True)
 class Heard:
-    """What is told of a request to whoever listens."""
+    """What is reported of a request to the listeners of the bus."""
 
     began_s: float
     event_id: str | None = None
@@ -49,7 +49,7 @@ class Incoming:
         return self._open()[1]
 
     def known_as(self, event_id: str) -> None:
-        """Say which event it is, where only the handler finds out: whoever listens is told."""
+        """Say which event it is, where only the handler finds out; the listeners of the bus are told."""
         if self._heard is not None:
             self._heard.event_id = event_id
 

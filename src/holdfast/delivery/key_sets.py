@@ -100,7 +100,7 @@ def _read(document: bytes) -> dict[str, RSAPublicKey]:
     """The usable keys of a set, by their ids.
 
     Raises:
-        ValueError: it is no key set.
+        ValueError: it is not a key set.
     """
     found = decode(document, bytes_max=SET_BYTES_MAX)
     listed = found.get("keys") if isinstance(found, dict) else None

@@ -74,11 +74,11 @@ def scheduled(failure: Failure, endpoint: Endpoint, attempt: int) -> Failure:
 
 
 def limited(failure: Failure, endpoint: Endpoint, count: int, *, turn_s: float, within_s: float) -> Failure:
-    """A 429, the so-manieth of this event, with the time of the next attempt; it spends none.
+    """The failure of a 429, number `count` of this event, with the time of the next attempt; it spends no attempt.
 
     Args:
         turn_s: when it is this event's turn, among all that wait for the endpoint.
-        within_s: so long after the first attempt it may still be tried again.
+        within_s: how long after the first attempt it may still be tried again.
     """
     least_s = max(endpoint.delay_s(count), PAUSE_S_MIN, turn_s)
     failure.retry_after_s = max(least_s, min(asked_s(failure), endpoint.retry_after_max_s))

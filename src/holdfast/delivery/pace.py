@@ -99,7 +99,7 @@ class Pace:
         return True
 
     def hold(self, now_s: float, pause_s: float) -> None:
-        """It asked to be left alone for so long."""
+        """The endpoint asked for a pause of this many seconds."""
         self._held_until_s = max(self._held_until_s, now_s + pause_s)
 
     def _learn(self, now_s: float) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 WAIT_S = 0.25
-"""Nobody waits longer: whoever waits here holds one of the worker's places."""
+"""Maximum time that a delivery waits here: while it waits, it holds one of the worker's places."""
 WAITING_MAX = 50
 
 
 class Place:
-    """Somebody who waits. Whoever makes room calls `grant`, in any thread."""
+    """A delivery that waits for room. The one that makes room calls `grant`, in any thread."""
 
     __slots__ = ("_wake", "entered")
 
@@ -46,7 +46,7 @@ class Place:
         woken = asyncio.Event()
 
         def wake() -> None:
-            with suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+            with suppress(RuntimeError):  # the loop has ended, and with it the delivery that waited
                 loop.call_soon_threadsafe(woken.set)
 
         self._wake = wake

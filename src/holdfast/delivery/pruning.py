@@ -12,7 +12,7 @@ PRUNE_MAX = 1_000
 
 
 def prune(store: Store, older_s: float, count: int) -> int:
-    """Delete up to so many events of which every delivery came through, so old or older; how many."""
+    """Delete events of which every delivery came through, this old or older, at most `count`; returns how many."""
 
     def phase(tx: Tx) -> int:
         old = tx.rows("delivery.old_events", older_us=int(older_s * 1_000_000), count=count)

@@ -27,7 +27,7 @@ EVENT_BYTES_MAX = 1_048_576
 INLINE_BYTES_MAX = 32_768
 """A payload up to this size travels with its job, so that a delivery reads nothing; a larger one is read when due."""
 EVENTS_MAX = 1_000
-"""So many events are published in one call."""
+"""Maximum number of events that are published in one call."""
 NAME_CHARS_MAX = 200
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")

@@ -35,7 +35,7 @@ REMEMBERED_S = 7 * 86_400.0
 """Longer than any sender tries, and much longer than a signature is good for."""
 WAIT_S = 5.0
 THREADS_MAX = 64
-"""So many requests are worked on at once where an event loop hands them over."""
+"""Maximum number of requests that are worked on at once where an event loop hands them over to threads."""
 OPERATION = "webhook.receive"
 EVENT_ID_FIELD = "event_id"
 EMPTY = Answer()
@@ -67,7 +67,7 @@ def event_id_of(incoming: Incoming) -> str | None:
     """The id that the signature covers or, where the scheme has none, the body's `event_id`.
 
     Raises:
-        Failure: INVALID_PAYLOAD when the body has one that is no text.
+        Failure: INVALID_PAYLOAD when the body has one that is not text.
     """
     if incoming.verified.event_id is not None:
         return incoming.verified.event_id
@@ -106,9 +106,9 @@ class Receiver:
             store: where repeats are recognised; without one each request reaches the handler.
             limit: asked after the signature, so that strangers cannot use it up.
             tenant: whose events they are; ids of different tenants do not meet.
-            remembered_s: so long a repeat gets the first answer.
-            wait_s: so long a twin waits for the first one's answer before it is sent away.
-            report: told of exceptions that are no failures, with their text; without one they are logged.
+            remembered_s: how long a repeat gets the first answer.
+            wait_s: how long a concurrent repeat waits for the first one's answer before it is sent away.
+            report: told of exceptions that are not failures, with their text; without one they are logged.
             source: what the sender is called where received webhooks are counted; the name of the scheme if not given.
                 Ids of different sources do not meet; of senders that have neither a source nor a tenant, they do.
 
@@ -160,7 +160,7 @@ class Receiver:
         return answer
 
     async def receive_async(self, headers: RawHeaders, body: bytes, handle: Handle | HandleAsync) -> Answer:
-        """The same for whoever has an event loop. A handler that blocks runs in a thread, a coroutine on the loop."""
+        """The same for callers with an event loop. A handler that blocks runs in a thread, a coroutine on the loop."""
         if not is_asynchronous(handle):
             return await self._threads.run(self.receive, headers, body, handle)
         if not self._on_loop:

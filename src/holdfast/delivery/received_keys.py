@@ -60,7 +60,7 @@ class ReceivedKeys(Keys):
         except Exception as error:  # noqa: BLE001 - settled in the thread, whatever it is
             return await threads.run(self._settled, started, partial(_raised, error))
         except BaseException as interrupt:
-            # Not awaited: whoever interrupts does not wait.
+            # Not awaited: the code that interrupts does not wait.
             threads.submit(self._settled, started, partial(_raised, interrupt))
             raise
         if started.finished:

@@ -17,7 +17,7 @@ from holdfast.delivery.faults import INVALID_SIGNATURE_FORMAT, UNAUTHORIZED
 HEADER_CHARS_MAX = 4_096
 """No signature of ours is longer."""
 SECRETS_MAX = 16
-"""So many secrets are tried; rotation needs two."""
+"""Maximum number of secrets that are tried; rotation needs two."""
 
 HeaderPair = tuple[str, str]
 RawHeaders = Mapping[str, str] | Iterable[tuple[str | bytes, str | bytes]]
@@ -115,7 +115,7 @@ class SignedHeaders:
         """The one value of a header; None when it is not there.
 
         Raises:
-            Failure: INVALID_SIGNATURE_FORMAT when it stands there twice, is too long or is no plain text.
+            Failure: INVALID_SIGNATURE_FORMAT when it stands there twice, is too long or is not plain text.
         """
         if name not in self._values:
             return None

@@ -1,7 +1,7 @@
 """Standard Webhooks: `webhook-id`, `webhook-timestamp` and `webhook-signature`, with HMAC (v1) and ed25519 (v1a).
 
 Signed is `id.timestamp.body`. One request may carry several signatures: while a rotation is under way, each secret in
-force makes one, and whoever receives it needs to know only one of them.
+force makes one, and the receiver needs to know only one of them.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def fits(key: Key, given: bytes, content: bytes) -> bool:
 
 
 def from_base64(text: str) -> bytes | None:
-    """The bytes, with or without padding; None where it is no base64."""
+    """The bytes, with or without padding; None where it is not base64."""
     if not text.isascii():
         return None
     bare = text.rstrip("=")

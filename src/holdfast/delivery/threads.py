@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Up to so many threads, made when they are needed."""
+    """Up to `most` threads, made when they are needed."""
 
     def __init__(self, most: int, *, name: str = "holdfast-webhooks") -> None:
         self._most = most
@@ -37,7 +37,7 @@ class Threads:
 
 
 def on_this_loop(work: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
-    """The coroutine function as one that blocks, for threads: it runs on the loop of whoever calls this."""
+    """The coroutine function as one that blocks, for threads: it runs on the event loop that calls this."""
     import asyncio
 
     loop = asyncio.get_running_loop()

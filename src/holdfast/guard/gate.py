@@ -113,7 +113,7 @@ class Gate:
             entered = failed = None
 
     def shut(self, left_s: float, now_s: float, here: World) -> Shut:
-        """The refusal of a breaker that stays open for so long."""
+        """The refusal of a breaker that stays open for `left_s` more seconds."""
         refusal: Shut = Shut()
         refusal.retry_after_s = left_s
         refusal.details = self._names

@@ -98,7 +98,7 @@ class Keys:
         self.lease_s = lease_s
         """How long a holder that died blocks its key."""
         self._lease_us = int(lease_s * 1_000_000)
-        # While somebody works on a key it cannot expire.
+        # While a caller works on a key it cannot expire.
         self._expires_us = int(max(expires_s, lease_s) * 1_000_000)
         self._retry_after_s = retry_after_s
         self._headers_kept = headers_kept
@@ -120,15 +120,15 @@ class Keys:
         """Do the work, unless the same request was answered before; then that is the answer.
 
         A failure that is final is an answer like any other, and repeats get the same one. A failure that is retried
-        gives the key back and is raised, and so is every exception that is no `Failure`.
+        gives the key back and is raised, and so is every exception that is not a `Failure`.
 
         Args:
             request: what makes it the same request: bytes or anything that JSON can say.
-            wait_s: so long a twin waits for the first one's answer, instead of being sent away at once.
+            wait_s: maximum time that a twin waits for the first one's answer; without it, a twin is refused at once.
 
         Raises:
             Failure: IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_PAYLOAD_MISMATCH, IDEMPOTENCY_IN_PROGRESS with a time to
-                ask again, IDEMPOTENCY_LOST when the lease ran out and somebody else took over.
+                ask again, IDEMPOTENCY_LOST when the lease ran out and another caller took over.
             TypeError: the work returned no `Answer`.
         """
         wanted = {"tenant": tenant, "operation": operation, "key": key, "request_hash": request_hash(body=request)}
@@ -146,7 +146,7 @@ class Keys:
                         raise IDEMPOTENCY_IN_PROGRESS(retry_after_s=retry_after_s, operation=operation)
 
     def begin(self, *, tenant: str = "", operation: str, key: str, request_hash: str) -> Begun:
-        """Take the key for a lease, or learn why not. Whoever gets `Started` finishes or releases it.
+        """Take the key for a lease, or learn why not. A caller that gets `Started` must finish or release it.
 
         Raises:
             Failure: IDEMPOTENCY_KEY_INVALID; BAD_REQUEST names the field; or the database's own failure.
@@ -192,7 +192,7 @@ class Keys:
             case InProgress(left):
                 return InProgress(min(left, self._retry_after_s))
             case _:
-                # Its row is locked: somebody finishes or begins it just now.
+                # Its row is locked: another transaction finishes or begins it at this moment.
                 return InProgress(self._retry_after_s)
 
     def finish(self, started: Started, answer: Answer, *, tx: Tx | None = None, code: str | None = None) -> None:
@@ -225,7 +225,7 @@ class Keys:
         started.within, started.answer, started.rolled_back = tx.is_open, answer, False
         tx.after_commit.append(lambda: _mark_finished(started))
         if tx.joined and not heartbeat.HEARTBEAT.holds(started):
-            # Nobody says when this work is over: a twin may take the key once the transaction is gone.
+            # Nothing tells when this work is over: a twin may take the key once the transaction is gone.
             OPEN_KEYS.follow(self.store, started, lease_s=self.lease_s, work_over=False)
 
     def finish_async(self, started: Started, answer: Answer, *, code: str | None = None) -> Coroutine[Any, Any, None]:
@@ -307,7 +307,7 @@ class Keys:
         return found[0] if found else None
 
     def prune(self, count: int = PRUNE_MAX) -> int:
-        """Delete up to so many expired keys; how many were deleted."""
+        """Delete up to `count` expired keys; how many were deleted."""
         return self.store.atomic(lambda tx: tx.run("idempotency.prune", count=count), repeatable=True)
 
     def _settled(self, started: Started, work: Work) -> Answered:

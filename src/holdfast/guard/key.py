@@ -1,4 +1,4 @@
-"""The idempotency key of the call that is under way, for whoever sends it on."""
+"""The idempotency key of the call that is under way, for code that sends it on."""
 
 from __future__ import annotations
 

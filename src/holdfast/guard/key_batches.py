@@ -1,6 +1,6 @@
 """The usual writes of many keys together: begins of keys that are new, finishes of keys that are held.
 
-Whatever is not usual (a key that was there before, one that somebody else has taken over) is left to the moves of one
+Whatever is not usual (a key that was there before, one that another caller has taken over) is left to the moves of one
 key, which leave the same rows. Every key stands for itself: a batch may be done in part.
 """
 

@@ -38,7 +38,7 @@ SQLITE = "sqlite"
 HEADER_TEXTS_MAX = 256
 LOCK_TRIES = 5
 LOCK_WAIT_S = 0.01
-"""So often, and so long between, a row is tried again that a twin may have locked for a moment."""
+"""Number of tries, and seconds between two of them, for a row that a twin may have locked for a moment."""
 
 
 class Claim(NamedTuple):
@@ -156,7 +156,7 @@ def _raw_header_text(headers: tuple[tuple[bytes, bytes], ...]) -> str:
 def begin(tx: Tx, claim: Claim) -> Begun | None:
     """Take the key, or say why not; None when it changed hands in this moment and is worth another look."""
     scope = _scope(claim)
-    # Looking comes first: PostgreSQL lets an insert that meets a row wait for whoever is changing that row.
+    # Looking comes first: on PostgreSQL, an insert that meets a row waits for the transaction that changes the row.
     found = tx.row("idempotency.look", **scope)
     if found is None:
         return insert(tx, claim)
@@ -172,7 +172,7 @@ def begin(tx: Tx, claim: Claim) -> Begun | None:
 
 
 def insert(tx: Tx, claim: Claim) -> Started | None:
-    """Take a key that is new; None when it is there already. On PostgreSQL it waits for whoever is changing the row."""
+    """Take a key that is new; None when it is there already. On PostgreSQL it waits for a change to the row to end."""
     return _begin(tx, "idempotency.begin", claim)
 
 
@@ -194,7 +194,7 @@ def _begin(tx: Tx, statement: str, claim: Claim, *, reason: str | None = None, *
 
 
 def finish(tx: Tx, started: Started, answer: Stored, *, expires_us: int, code: str | None = None) -> bool:
-    """Store the answer; False when the key is somebody else's. The same answer again, by the same holder, is stored."""
+    """Store the answer; False when another caller has the key. The same answer again, by the same holder, is stored."""
     scope = _scope(started)
     kept = {"status": answer.status, "headers": answer.headers, "body": answer.body, "resources": answer.resources}
     noted = {"subject": subject(started), "code": code, "duration_us": _duration_us(started)}

@@ -45,7 +45,7 @@ def do(keys: Keys, started: Started, work: Work, *, classifier: Classifier, dial
     Raises:
         Failure: IDEMPOTENCY_LOST, TRANSACTION_ROLLED_BACK when the work returned an answer that it had rolled back, or
             what the work raised and is to be tried again.
-        Exception: what the work raised, where it is no `Failure`.
+        Exception: what the work raised, where it is not a `Failure`.
         TypeError: the work returned no `Answer`; it is done all the same, and repeats get INTERNAL_ERROR.
     """
     try:

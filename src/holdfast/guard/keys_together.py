@@ -1,5 +1,5 @@
-"""Keys of concurrent requests share commits: whoever begins or finishes one while others are being written goes with
-the next transaction. Each caller still waits until its own key is on disk, and each has a verdict of its own.
+"""Keys of concurrent requests share commits: a request that begins or finishes one while others are being written
+joins the next transaction. Each caller still waits until its own key is on disk, and each has a verdict of its own.
 
 A batch holds begins and finishes alike, in one statement: SQLite is written to in a thread, PostgreSQL by the event
 loop itself. Two callers with the same key never share a batch: the second would see what is not committed yet.
@@ -141,7 +141,7 @@ class KeysTogether:
 
 def verdict(write: Write, told: Told) -> Begun | bool | None:
     """Of a claim whether the key was taken, or why not: None when it changed hands in this moment and is worth another
-    look. Of a finish whether the answer was stored: False when the key is somebody else's, which is then written down.
+    look. Of a finish whether the answer was stored: False when another caller has the key, which is then written down.
 
     Raises:
         Failure: the batch's, as one of the caller's own: each raises it in the context of its own request.

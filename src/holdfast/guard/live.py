@@ -1,4 +1,4 @@
-"""The links that exist in this process, for whoever shows their state."""
+"""The links that exist in this process, for code that shows their state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _live: set[ref[Link]] = set()
 
 
 def enlist(link: Link) -> None:
-    """Count the link among the live ones for as long as somebody else holds it."""
+    """Count the link among the live ones for as long as other code holds it."""
     _live.add(ref(link, _live.discard))
 
 

@@ -22,7 +22,7 @@ SHOWN_CHARS_MAX = 60
 
 
 def check_parts(whole: str, /, **parts: object) -> None:
-    """Refuse a part that is none.
+    """Refuse a part that is not of the right type.
 
     Raises:
         PolicyInvalid: it names the part, and how one is written.
@@ -31,7 +31,7 @@ def check_parts(whole: str, /, **parts: object) -> None:
         if part is None:
             continue
         module, name, written = PARTS[field]
-        # Nothing is imported for this: whoever has such a part has loaded its module.
+        # Nothing is imported for this: a caller that has such a part has loaded its module.
         kind = getattr(sys.modules.get(module), name, None)
         if kind is None or not isinstance(part, kind):
             given = f"the class {part.__name__}" if isinstance(part, type) else repr(part)[:SHOWN_CHARS_MAX]

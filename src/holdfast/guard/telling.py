@@ -1,6 +1,6 @@
-"""What a link tells: its own listeners, and whoever listens to the bus of the process.
+"""What a link tells to its own listeners and to the listeners of the process's bus.
 
-Whoever tells looks first (`if listeners or bus.listeners`), so that without a listener nothing is made. Everything
+The link checks first (`if listeners or bus.listeners`), so that without a listener nothing is made. Everything
 is told by the caller's thread in the caller's context.
 """
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 IDLE_S = 10.0
-"""So long a thread waits for another call before it ends."""
+"""Maximum time that an idle thread waits for another call before it ends."""
 IDLE_MAX = 64
 
 _lock = threading.Lock()

@@ -1,7 +1,7 @@
 """Many time limits on one clock: where thousands of exchanges have seconds each, a timer for every one is a waste.
 
-Whoever is late is told at the next tick, so that a limit is overrun by one tick at most. Limits for which that would be
-too much have a timer of their own.
+An exchange that is late is ended at the next tick, so that a limit is overrun by one tick at most. Limits for which
+that would be too much have a timer of their own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Alarms:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._due: dict[int, set[asyncio.Timeout]] = {}
-        """Who is late at which tick."""
+        """The timeouts that end at each tick."""
         self._last = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -50,7 +50,7 @@ class Alarms:
             self._timer.cancel()
 
     def _late(self, seconds: float) -> set[asyncio.Timeout]:
-        """Those who are late at the first tick after so many seconds."""
+        """The timeouts that end at the first tick after this many seconds."""
         now_s = self._loop.time()
         if self._timer is None:
             self._last = int(now_s / TICK_S)

@@ -1,7 +1,7 @@
 """A request as it arrives: its id, and the context that every failure of it takes along.
 
 The id is made at once, because every reply shows it. Everything else about the request is read from its headers only
-when somebody asks, so that a request that fails nowhere does not pay for it.
+when they are asked for, so that a request that fails nowhere does not pay for it.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def below(scope: Scope) -> str:
 
 
 def prefers_html(accept: str) -> bool:
-    """Whether the Accept header names HTML and ranks it no lower than JSON; whoever does not say gets JSON."""
+    """Whether the Accept header names HTML and ranks it no lower than JSON; a client that does not say gets JSON."""
     weights = dict(_weight(part) for part in accept.split(","))
     html = weights.get("text/html", 0.0)
     return html > 0 and html >= max(weights.get("application/json", 0.0), weights.get("application/problem+json", 0.0))

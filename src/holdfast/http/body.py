@@ -32,9 +32,9 @@ class BodyRule:
 
     bytes_max: int = BYTES_MAX
     wait_s: float = WAIT_S
-    """So long may be waited for the body in all, and longer only as far as it keeps coming."""
+    """Maximum time to wait for the body in all; longer only as far as it keeps coming."""
     bytes_per_s_min: int = BYTES_PER_S_MIN
-    """Each so many bytes that arrived buy one second more."""
+    """Number of received bytes that allow one more second of waiting."""
     json_checked: bool = True
     """Read JSON before the application does: bounded in depth, no key twice, UTF-8. Nothing is unpacked for that."""
     json_depth_max: int | None = None
@@ -68,7 +68,7 @@ class GuardedBody:
         """The next message.
 
         Raises:
-            Failure: PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, DEADLINE_EXCEEDED; the same again for whoever asks again.
+            Failure: PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, DEADLINE_EXCEEDED; the same again for a caller that asks again.
         """
         if self._exchange.refusal is not None:
             raise self._exchange.refusal

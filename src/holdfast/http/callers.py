@@ -30,7 +30,7 @@ DIGEST_CHARS = 40
 def credentials_digest(
     *, header: str = "authorization", cookie: str | None = None, key: Secret | None = None
 ) -> Callable[[Scope], str | None]:
-    """Know callers by a digest of the credentials that they send: whoever sends the same ones is the same caller.
+    """Know callers by a digest of the credentials that they send: requests with the same ones are of the same caller.
 
     A refreshed token or a new session counts as another caller: a request that is repeated with it is carried out
     again. Where tokens change while clients retry, name the user with a function of your own.

@@ -127,7 +127,7 @@ class Captured:
         if self._exchange.on_loop:
             import asyncio
 
-            # Not awaited: whoever interrupts does not wait.
+            # Not awaited: the code that interrupts does not wait.
             asyncio.get_running_loop().run_in_executor(None, self._release)
         else:
             self._release()

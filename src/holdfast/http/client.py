@@ -45,7 +45,7 @@ RESPONSE_BYTES_MAX = 8_388_608
 READ_INLINE_BYTES_MAX = 65_536
 """A larger body is read beside the event loop, which others need meanwhile."""
 MARGIN_S_MAX = 0.002
-"""We stop so long before the deadline, so that its owner gets our failure rather than a bare timeout."""
+"""Maximum time by which we stop before the deadline, so that its owner gets our failure and not a bare timeout."""
 
 
 class HttpClient:

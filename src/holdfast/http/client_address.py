@@ -12,7 +12,7 @@ Address = IPv4Address | IPv6Address
 
 FORWARDED = "x-forwarded-for"
 IPV6_PREFIX = 64
-"""The smallest part of IPv6 that is given to one customer: whoever has one address there has all of them."""
+"""Prefix length of the smallest IPv6 network given to one customer: the holder of one address there has all of them."""
 HOPS_MAX = 20
 
 
@@ -30,7 +30,7 @@ def address_of(scope: Scope, trusted: Sequence[Network]) -> Address | None:
     for hop in reversed(header(scope, FORWARDED).split(",")[-HOPS_MAX:]):
         here = _address(hop.strip())
         if not within(here, trusted):
-            return here  # also None: what a trusted proxy says, and nobody can read, is no address
+            return here  # also None: what a trusted proxy says and cannot be read is not an address
     return here
 
 

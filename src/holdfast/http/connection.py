@@ -22,7 +22,7 @@ class Connection(ResponseHandler):
         """Bytes came; what does not belong to the reply goes no further."""
         framer = self._framer
         if framer is None or not data:
-            # Nobody asked, and whoever takes this connection next sees that; or the parser goes on with what it has.
+            # No request was sent, which the next user of this connection sees; or the parser goes on with what it has.
             super().data_received(data)
             return
         if framer.done:

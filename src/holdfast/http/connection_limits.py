@@ -74,7 +74,7 @@ class LimitedConnection(H11Protocol):
         self._body_bytes += len(data)
 
     def on_response_complete(self) -> None:
-        """Let a client wait that was answered before its large body was read: a refusal is no way to keep us busy."""
+        """Let a client wait that was answered before its large body was read: refusals must not keep us busy."""
         large = self.conn.their_state is h11.SEND_BODY and self._announced() > UNREAD_BYTES_MAX
         super().on_response_complete()
         if large and not self.transport.is_closing():

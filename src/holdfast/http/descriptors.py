@@ -25,7 +25,7 @@ def raise_limit() -> int:
 
 
 def connections_allowed() -> int:
-    """So many connections leave enough descriptors for everything else."""
+    """Maximum number of connections that leaves enough descriptors for everything else."""
     try:
         import resource
     except ImportError:

@@ -40,7 +40,7 @@ def noticed(receive: Receive, exchange: Exchange) -> Receive:
 
 
 def log(exchange: Exchange) -> None:
-    """One line for whoever looks for such requests."""
+    """Log one line, for operators who look for such requests."""
     import logging  # loaded when first needed: most programs that come here have loaded it
 
     scope = exchange.scope

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 2.0
 REMEMBERED_S = 1.0
-"""However often somebody asks, the checks run no more than once in this time."""
+"""Minimum time between two runs of the checks, however often they are asked for."""
 
 Probe = Callable[[], object | Awaitable[object]]
 """Raises or answers False when something is wrong; may block, or be a coroutine function."""

@@ -44,7 +44,7 @@ POLL_S = 0.05
 POLL_S_MAX = 1.0
 
 Derive = Callable[[Scope, Json | bytes], str | None]
-"""The key of a request that brings none, from its scope and its body (JSON where it is JSON); None is no key."""
+"""The key of a request that brings none, from its scope and its body (JSON where it is JSON); None means no key."""
 
 _BY_SERVER = frozenset({"http.response.pathsend", "http.response.zerocopysend"})
 _keyed: ContextVar[tuple[Started, dict[str, str]] | None] = ContextVar("holdfast_keyed", default=None)
@@ -88,11 +88,11 @@ class Idempotency:
     """The caller is what this function says; it has to prove it, because a replay is answered before the application
     runs. A request with a key whose caller is None is refused with 401 `IDEMPOTENCY_CALLER_UNKNOWN`."""
     anonymous: bool = False
-    """All callers are one: who knows a key and its request gets the stored response."""
+    """All callers are one: a client that knows a key and its request gets the stored response."""
     operation: Callable[[Scope], str] | None = None
     """What the key is for; None is the method with the path."""
     wait_s: float = 0.0
-    """So long a twin waits for the first one's answer, instead of being sent away at once."""
+    """Maximum time that a twin waits for the first one's answer; 0 refuses it at once."""
 
     def __post_init__(self) -> None:
         instance("keys", self.keys, Keys, "write keys=Keys(store)")

@@ -160,7 +160,7 @@ class ApiKeys:
         return revoked
 
     def list(self, *, tenant: str | None = "", after: str = "", count: int = 100) -> list[dict[str, Any]]:
-        """The keys of a tenant (None: of everybody), oldest first, a page at a time; no hashes."""
+        """The keys of a tenant (None: of all tenants), oldest first, a page at a time; no hashes."""
         most = max(1, min(count, limits().page_rows_max))
         return self._store.atomic(
             lambda tx: tx.records("api_key.list", tenant=tenant, after=after, count=most), write=False

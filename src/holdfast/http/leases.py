@@ -27,7 +27,7 @@ BURST_SHARE = 10
 """No lease takes more than this part of a burst from the others."""
 BATCH_MAX = 100
 SUBJECTS_MAX = 10_000
-"""So many subjects are remembered; the one that came first is forgotten first, with what it had leased."""
+"""Maximum number of subjects that are remembered; the first one is forgotten first, with what it had leased."""
 SUBJECT_CHARS_MAX = 128
 PRUNE_EVERY = 256
 PRUNE_ROWS = 500
@@ -60,7 +60,7 @@ class _Pool:
     def take(self, now_s: float) -> Taken | Limited | None:
         """A token of the lease, or a refusal that still holds; None when the store has to be asked."""
         if now_s < self.shut_until_s:
-            # Rounded up: whoever comes back a hair too early is refused again.
+            # Rounded up: a caller that comes back a hair too early is refused again.
             return Limited(ceil((self.shut_until_s - now_s) * SECOND_US))
         if self.left <= 0 or now_s >= self.until_s:
             return None
@@ -95,7 +95,7 @@ class Leases:
         self._leases = 0
 
     def quick(self, subject: str) -> Taken | Limited | None:
-        """The answer without asking anybody; None when `take` has to be called, which may block."""
+        """The answer without asking the store; None when `take` has to be called, which may block."""
         if self._store is None:
             return self._alone(self._pool(subject))
         pool = self._pools.get(subject)
@@ -184,7 +184,7 @@ class Leases:
         try:
             self._store.atomic(lambda tx: tx.run("limit.prune", count=PRUNE_ROWS), repeatable=True)
         except Failure:
-            return  # somebody prunes later
+            return  # a later lease prunes
 
 
 def _stored(subject: str) -> str:

@@ -42,7 +42,7 @@ class Sending(TypedDict, total=False):
     json: object
     """Sent as JSON, instead of a body."""
     redirects: int
-    """Follow at most so many; each is checked anew. None are followed unless asked for."""
+    """Maximum number of redirects that are followed; each is checked anew. None are followed unless asked for."""
     compressed: bool
     """Ask for a compressed reply; without it, the upstream is asked not to compress."""
     timeouts: Timeouts

@@ -100,7 +100,7 @@ class Voice:
         return None if failure.code == UNKNOWN_CODE else failure
 
     def tell(self, failure: Failure) -> None:
-        """Tell whoever listens; a listener that fails must not cost the client its answer."""
+        """Tell the listener, if there is one; if it fails, the client must still get its answer."""
         if self._on_failure is None:
             return
         try:
@@ -134,7 +134,7 @@ class Voice:
         return Written(rendered.status, headers, rendered.body)
 
     def dialect(self, scope: Scope) -> Dialect:
-        """The dialect for this request: RFC 9457 for whoever accepts it by name, else the edge's own."""
+        """The dialect for this request: RFC 9457 for a client that accepts it by name, else the edge's own."""
         accept = header(scope, "accept").lower()
         if PROBLEM_TYPE not in accept:
             return self._dialect

@@ -11,7 +11,7 @@ from holdfast.catalog import Failure, Remote, retry_after_s
 from holdfast.catalog.core import INVALID_RESPONSE
 
 EXCERPT_BYTES_MAX = 200
-"""So much of an unreadable body is kept for the log."""
+"""Maximum number of bytes of an unreadable body that are kept for the log."""
 
 
 class Headers(Mapping[str, str]):
@@ -72,7 +72,7 @@ class Reply:
         """The body read as JSON, under the bounds of `base.decode` and never larger than what was received.
 
         Raises:
-            Failure: INVALID_RESPONSE, because it is cut off, not UTF-8, too deep, has a key twice, or is no JSON.
+            Failure: INVALID_RESPONSE, because it is cut off, not UTF-8, too deep, has a key twice, or is not JSON.
         """
         try:
             # Its size was bounded when it was received; the general limit of JSON may be smaller.

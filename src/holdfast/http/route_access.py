@@ -1,7 +1,7 @@
 """Who may ask for what: the declared access of every route, and the routes that applications really have.
 
 A system declares its rules in a module `access` of its own, as `ROUTES`. A test builds everything that is mounted,
-finds its routes, and asks each of them as nobody, with a wrong token, as another tenant and with a lower scope.
+finds its routes, and asks each of them without a token, with a wrong one, as another tenant and with a lower scope.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RouteAccess:
     other: int | None = None
     """With the credentials of another tenant, account or session, for what belongs to the first."""
     lower: int | None = None
-    """With credentials of the right tenant that do not reach so far."""
+    """With credentials of the right tenant and a lower scope than the route needs."""
     part: str = ""
     """Of the system, where it has several applications."""
     why: str = ""

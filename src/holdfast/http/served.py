@@ -1,4 +1,4 @@
-"""A request that was served, told to whoever listens: what was asked, how it was answered, and how long it took."""
+"""A request that was served, told to listeners: what was asked, how it was answered, and how long it took."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_REPLY = 499
 
 
 class Served:
-    """Stands before a `send` and remembers what status passed; made only where somebody listens."""
+    """Stands before a `send` and remembers what status passed; made only where there is a listener."""
 
     __slots__ = ("_begun_s", "_onward", "_status")
 
@@ -43,7 +43,7 @@ class Served:
 
 
 def endpoint_of(scope: Scope) -> str:
-    """The route that answered, never the path itself: there is no end of paths."""
+    """The route that answered, never the path itself: the number of paths is unbounded."""
     route = getattr(scope.get("route"), "path", None)
     if isinstance(route, str):
         # A framework below a path of ours knows only what comes after it.

@@ -19,9 +19,9 @@ from holdfast.http.descriptors import raise_limit
 from holdfast.http.repeated_logs import limit_repeats
 
 BACKLOG = 128
-"""How many connections are accepted in one go; where accepting fails, so many lines are written at most."""
+"""Maximum number of connections accepted in one go, and of log lines written where accepting fails."""
 SWEEP_TICKS = 5
-"""Connections are looked at every so many tenths of a second."""
+"""Number of ticks, of a tenth of a second, between two checks of the connections."""
 LOGGERS = ("uvicorn.error", "asyncio", "holdfast.http.connections")
 
 

@@ -1,7 +1,7 @@
-"""Sessions of operators: a signed cookie that says who somebody is and until when.
+"""Sessions of operators: a signed cookie that says who an operator is and until when.
 
-One session is for the console and for the pages of all systems of one token: whoever has signed in to one of them need
-not sign in to the next, and signs out of all.
+One session is for the console and for the pages of all systems of one token: an operator who has signed in to one of
+them need not sign in to the next, and signs out of all.
 
 Always true: nobody without the operator's token can make one, and a new token ends all of them. Signing out ends the
 session in the store, for every process and for good: a cookie that was copied before is worth nothing.
@@ -29,7 +29,7 @@ CHANCE_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who has come in."""
+    """An operator who has signed in."""
 
     id: str
     who: str
@@ -52,7 +52,7 @@ class Sessions:
         return f"{said}.{self._sign('session', said)}"
 
     def enter(self, scope: Scope, given: str) -> str | None:
-        """The value of a new cookie for whoever knows the token; None for a wrong one, which is counted.
+        """The value of a new cookie for a client that knows the token; None for a wrong one, which is counted.
 
         Raises:
             Failure: RATE_LIMIT_EXCEEDED after too many wrong ones from this address.

@@ -18,7 +18,7 @@ from holdfast.http.pages import Place
 
 METHODS = ("GET", "HEAD")
 PATHS = ("/errors", "/health", "/ready", "/site.css")
-"""What the site answers beside the index: whoever mounts something else at `/` leaves these to it."""
+"""What the site answers beside the index: an application mounted at `/` leaves these paths to it."""
 HEALTH_PATHS = ("/health", "/ready")
 PATH_CHARS_SHOWN_MAX = 200
 
@@ -92,7 +92,7 @@ def _health(catalogs: Sequence[Catalog]) -> Reply:
 
 
 def _refused(failure: Failure, accept: str, **headers: str) -> Reply:
-    """The failure for whoever asked: a page for a person, RFC 9457 for a program."""
+    """The failure for the client: a page for a person, RFC 9457 for a program."""
     rendered = render(failure, Dialect.PROBLEM)
     said = {name.lower(): value for name, value in rendered.headers} | {"vary": "accept"} | headers
     content_type = said.pop("content-type")

@@ -32,7 +32,7 @@ URL_CHARS_MAX = 8_192
 HOST_CHARS_MAX = 253
 ADDRESSES_TRIED_MAX = 8
 ADDRESSES_REMEMBERED_MAX = 256
-"""So many texts that have passed are not looked at again."""
+"""Maximum number of URLs that have passed and are remembered, so that they are not checked again."""
 PORT_UNPRIVILEGED = 1_024
 
 # Ports from 1024 on that belong to other protocols, which an HTTP request could be made to speak; browsers agree.
@@ -174,7 +174,7 @@ class CheckedResolver(AbstractResolver):
         """The socket for a connection: the last look at where it really goes, should the steps before have erred.
 
         Raises:
-            AddressRefused: nobody has let this address through.
+            AddressRefused: this address was not let through.
         """
         family, kind, protocol, _, where = info
         address, port = str(where[0]), int(where[1])
@@ -198,7 +198,7 @@ async def look_up(host: str, port: int) -> list[str]:
 
 
 def _text(address: tuple[Any, ...]) -> str:
-    # The last of four is the zone of an IPv6 address; with one it is no public address.
+    # The last of four is the zone of an IPv6 address; with one it is not a public address.
     return f"{address[0]}%{address[3]}" if len(address) == 4 and address[3] and "%" not in address[0] else address[0]
 
 
@@ -224,5 +224,5 @@ def _authority(text: str) -> str:
 
 
 def _refusal(host: str, reason: str, kind: str = "") -> Failure:
-    # Which kind of address a name leads to is a map of our network: for the log, not for whoever supplied the URL.
+    # Which kind of address a name leads to is a map of our network: for the log, not for the user who supplied the URL.
     return ADDRESS_REFUSED(reason=reason, host=Private(host), kind=Private(kind))

@@ -76,7 +76,7 @@ class StreamedReply:
 
 @asynccontextmanager
 async def streamed(wire: Wire, request: Outgoing, seconds: float) -> AsyncIterator[StreamedReply]:
-    """The reply to a request, within so much time.
+    """The reply to a request, within this many seconds.
 
     Raises:
         Failure: there was no reply, or not within the time.

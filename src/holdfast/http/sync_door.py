@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CALLS_MAX = 256
-"""So many calls may be under way at once; further ones wait for their turn, at most as long as they have time."""
+"""Maximum number of calls under way at once; further ones wait for their turn, at most as long as they have time."""
 WAIT_S_MAX = 60.0
 CLOSE_S_MAX = 10.0
 
@@ -193,7 +193,7 @@ _orphans: list[object] = []
 
 
 def opening() -> AbstractContextManager[bool]:
-    """Held by whoever opens a client, so that threads that ask at once get the same one."""
+    """Held by a thread that opens a client, so that threads that ask at once get the same one."""
     return _lock
 
 

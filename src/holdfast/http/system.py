@@ -1,4 +1,4 @@
-"""What a system is to whoever serves it: the ground it is given, and what it puts there.
+"""What a system is to the process that serves it: the ground it is given, and what it puts there.
 
 A system is a package with a module `main` that has a function `build(ground) -> System`. It can stand beside others
 under a path of its own, or alone at `/`: links inside its pages are relative to `root_path`. Where its parts can be

@@ -19,7 +19,7 @@ from holdfast.http.wire import Wire
 LOOK_UP_KEPT_S = 10
 """How long checked answers of a look-up serve for further connections."""
 CAUSES_MAX = 5
-"""So deep a reason is looked for in an error."""
+"""Maximum number of errors in a chain of causes that are searched for a reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Pool:
     connections_max: int = 200
     per_host_max: int = 100
     idle_s: float = 15.0
-    """A connection that was not used for so long is closed."""
+    """Time after which a connection that was not used is closed."""
 
     def __post_init__(self) -> None:
         if self.connections_max < 1 or self.per_host_max < 1 or self.idle_s <= 0:
@@ -107,7 +107,7 @@ def _read_payload(error: BaseException) -> Any:
 
 
 def _read_disconnect(error: BaseException) -> Any:
-    """Whoever closes in the middle of a header has answered, if badly; whoever closes before has not."""
+    """A server that closes in the middle of a header has answered, if badly; one that closes before has not."""
     begun = not isinstance(getattr(error, "message", ""), str)
     return INVALID_RESPONSE if begun else CONNECTION_RESET
 
@@ -122,4 +122,4 @@ _CLASSIFIER = Classifier(
         "aiohttp.ClientResponseError": INVALID_RESPONSE,
     }
 )
-"""For errors of the exchange itself: a status is no error here, so whatever carries one could not be read."""
+"""For errors of the exchange itself: a status is not an error here, so whatever carries one could not be read."""

@@ -33,11 +33,11 @@ CONNECTIONS_MAX = 100
 CONNECT_S = 5.0
 IDLE_S = 15.0
 TARGETS_MAX = 10_000
-"""So many checked addresses are remembered."""
+"""Maximum number of checked addresses that are remembered."""
 PLAIN = ("accept-encoding", "identity")
 EXPLAINED = frozenset({DNS_FAILED.code, TLS_ERROR.code})
 MARGIN = 0.8
-"""Of the time left, so much may be spent on the body of a reply whose status is known."""
+"""Share of the request's time after which the body of a reply whose status is known is no longer waited for."""
 
 
 class WebhookSender:
@@ -51,7 +51,7 @@ class WebhookSender:
     """
 
     keeps_time = True
-    """It is never later than the request allows, so that nobody else need look at the clock."""
+    """It is never later than the request allows, so that its caller need not look at the clock."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class _Post:
         self._alarms = Alarms()
         self._targets: dict[str, Target] = {}
         self.closed = False
-        # Whoever ends a loop cancels its tasks first: that is when the connections are to be closed.
+        # The code that ends a loop cancels its tasks first: that is when the connections are to be closed.
         self._end = asyncio.create_task(self._until_cancelled(), name="holdfast-webhooks")
 
     async def send(self, request: Outgoing, loop: asyncio.AbstractEventLoop) -> Reply:

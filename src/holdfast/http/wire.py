@@ -33,19 +33,19 @@ from holdfast.http.file_body import FileBody
 INFORMATIONAL_MAX = 16
 """More 1xx replies to one request are a way to keep us busy."""
 SPOILED_MAX = 8
-"""After so many connections that brought a reply before they were asked, the call fails."""
+"""Number of connections that brought a reply before they were asked, after which the call fails."""
 HEADER_BYTES_MAX = 8_190
 """One header line, and the status line."""
 HEADERS_MAX = 128
 READ_BYTES_MAX = 65_536
-"""So much of a body is held before it is looked at."""
+"""Size in bytes of the buffer that holds a body until it is read."""
 PIECE_BYTES_MAX = 262_144
 """A body up to this size is sent at once; a larger one piece by piece, so that the loop is not kept waiting."""
 IDLE_HOSTS_MAX = 1_000
-"""While idle connections to so many hosts are kept, no further one is."""
+"""Number of hosts with idle connections at which no further connection is kept."""
 ORIGINS_MAX = 10_000
 EXCERPT_S = 2.0
-"""So long the beginning of a body is waited for, where the status alone counts."""
+"""Maximum time to wait for the beginning of a body, where the status alone counts."""
 
 _METHOD = re.compile(r"[A-Z0-9!#$%&'*+.^_`|~-]{1,32}\Z")
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -174,7 +174,7 @@ class Wire:
                 received = await _excerpt(payload, body_bytes_max, min(excerpt_until_s, self._loop.time() + EXCERPT_S))
             else:
                 received = await _whole(payload, message.headers, head=target.method == "HEAD", most=body_bytes_max)
-            # Who answers before it has heard everything has stopped listening.
+            # A server that answers before it has received everything has stopped reading.
             kept = payload.is_eof() and not protocol.should_close and (writing is None or writing.done())
             return Answered(message.code, message.headers, received)
         finally:
@@ -320,5 +320,5 @@ async def _read_piece(protocol: Any, loop: asyncio.AbstractEventLoop, body: File
     try:
         return await loop.run_in_executor(None, body.piece, start, PIECE_BYTES_MAX)
     except OSError:
-        protocol.transport.abort()  # the rest that was announced will never come: nobody shall wait for it
+        protocol.transport.abort()  # the rest that was announced will never come: nothing must wait for it
         raise

@@ -16,11 +16,11 @@ from holdfast.http.asgi import Scope, header
 from holdfast.http.client_address import address_of, client_group
 
 TRIES_MAX = 20
-"""So many wrong tokens from one address are answered in a minute; further ones are refused unread."""
+"""Maximum number of wrong tokens from one address in a minute; further ones get RATE_LIMIT_EXCEEDED."""
 WINDOW_S = 60.0
 ADDRESSES_MAX = 10_000
 TOLD_MAX = 60
-"""So many addresses are told of in a minute; with more of them, there is one line about all."""
+"""Maximum number of log lines about addresses in a minute; the last one stands for all that follow."""
 WRONG, LIMITED = "token.wrong", "token.limited"
 
 _log = logging.getLogger("holdfast.http")

@@ -42,7 +42,7 @@ class WsgiEdge:
 
 
 class _Said:
-    """Hands one message to whoever drives the coroutine."""
+    """Hands one message to the code that drives the coroutine."""
 
     __slots__ = ("_message",)
 

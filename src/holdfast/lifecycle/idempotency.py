@@ -85,7 +85,7 @@ class Started:
     rolled_back: bool = False
     """Whether that transaction is gone, and the answer with it."""
     lost: bool = False
-    """Whether somebody else has the key by now; long work looks now and then."""
+    """Whether another caller has the key by now; long work checks this now and then."""
 
 
 @dataclass(frozen=True, slots=True)

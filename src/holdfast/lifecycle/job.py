@@ -33,7 +33,7 @@ JOB: Table = (
 
 @dataclass(frozen=True, slots=True)
 class Snooze:
-    """Not now: the job goes back to its queue for so long, and no attempt is spent."""
+    """Not now: the job goes back to its queue for `delay_s` seconds, and no attempt is spent."""
 
     delay_s: float
     reason: str = ""

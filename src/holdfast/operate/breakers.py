@@ -16,7 +16,7 @@ _ALL_US = 10**15
 
 
 def trip(store: Store, name: str, *, actor: Actor, open_s: float, reason: str | None = None) -> Outcome:
-    """Open a breaker for so many seconds; after them it probes by its own rule.
+    """Open a breaker for `open_s` seconds; after them it probes by its own rule.
 
     Raises:
         Failure: BAD_REQUEST names the field; BREAKER_NOT_FOUND.

@@ -66,7 +66,7 @@ class Ended:
 
 
 class Stopped(Exception):
-    """The process ends; the rest is left to whoever resumes the work."""
+    """The process ends; the rest is left until an operator resumes the work."""
 
 
 def begin(store: Store, verb: Verb, chosen: DeadFilter, *, actor: Actor, reason: str | None = None) -> Work:

@@ -1,4 +1,5 @@
-"""Dead letters by what they died of, read within bounds: the newest so many are walked, and the next page goes on."""
+"""Dead letters by what they died of, read within bounds: a page walks a limited number of letters, newest first, and
+the next page goes on."""
 
 from __future__ import annotations
 
@@ -97,7 +98,7 @@ def most_frequent(tx: Tx, wanted: DeadFilter, count: int, *, deliveries: bool = 
 def _walk(
     tx: Tx, wanted: DeadFilter, place: Sequence[Any], rows_max: int, *, deliveries: bool = False
 ) -> tuple[list[Group], Row | None]:
-    """The groups among so many letters from a place on, and where the walk ended; None when there are fewer."""
+    """The groups among `rows_max` letters from a place on, and where the walk ended; None when there are fewer."""
     now_us = tx.now_us()
     before = {"before_us": place[0], "before_id": place[1]}
     end: Row | None = tx.row("dead.walk_end", **_span(wanted), **before, scan=rows_max)

@@ -76,7 +76,7 @@ def move_oldest(
     do it at once: each delivery is moved once.
 
     Args:
-        limit: so many at most; None is all that were dead when this began.
+        limit: maximum number of deliveries to move; None is all that were dead when this began.
 
     Raises:
         Failure: ENDPOINT_DISABLED or ENDPOINT_REMOVED when an event or an endpoint is named and nothing of it could be

@@ -15,7 +15,7 @@ from holdfast.worker.cancelling import CANCELLED, cancel_job
 
 ID_CHARS = 36
 CANDIDATES_MAX = 5
-"""So many ids are named when the beginning of one fits several."""
+"""Maximum number of ids that are named when a given beginning fits several."""
 EVENTS_MAX = 500
 """Of a longer history only the end is shown."""
 

@@ -37,7 +37,7 @@ def prune(store: Store, retention: Retention, *, actor: Actor, reason: str | Non
 
 
 def prune_audit(store: Store, older_s: float, count: int) -> int:
-    """Delete up to so many entries that are this old; how many."""
+    """Delete entries that are at least this old, at most `count`; returns how many."""
     asked = {"older_us": int(older_s * 1_000_000), "count": count}
     return store.atomic(lambda tx: tx.run("audit.prune", **asked), repeatable=True)
 

@@ -1,7 +1,7 @@
 """Wrong operator's tokens in the audit: who tried, from where, and when it became too much.
 
 What is told of them is bounded where they are counted, and so is the audit. Rows are written in a thread of its own:
-whoever guesses does not make the server wait for its database.
+a caller that guesses tokens does not make the server wait for its database.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Backoff:
     base_s: float = 1.0
     """The delay after the first attempt."""
     factor: float = 2.0
-    """Each delay is so many times the one before; 1 keeps it the same."""
+    """Ratio of each delay to the one before; 1 keeps it the same."""
     cap_s: float = 300.0
     """No delay is longer, jitter included."""
     jitter: Jitter | None = None

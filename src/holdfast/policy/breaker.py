@@ -21,7 +21,7 @@ class Breaker:
     """Open at `failure_ratio` of at least `calls_min` calls, in the last `window_s` or in the last `recent_s` alone."""
 
     failure_ratio: float = 0.5
-    """So great a share of the calls in the window must have failed."""
+    """Minimum share of the calls in the window that must have failed, above 0 and at most 1."""
     calls_min: int = 10
     """Fewer calls in the window say too little to open it."""
     window_s: float = 120.0
@@ -33,7 +33,7 @@ class Breaker:
     open_max_s: float = 4.0
     """The pause doubles with each probe that fails, up to this; it is never shorter than `open_s`."""
     probes: int = 1
-    """So many probes must succeed, and no more are let through, before it closes."""
+    """Number of probes that must succeed before it closes; no more than this many are let through until then."""
     probe_s: float = 30.0
     """A probe that is out for longer counts as lost."""
 
@@ -58,7 +58,7 @@ class Breaker:
         return calls >= self.calls_min and failures >= self.failure_ratio * calls
 
     def pause_s(self, open_for_s: float) -> float:
-        """How long nothing is called, when it has not been closed for so long: as long again, within the bounds."""
+        """How long nothing is called, after `open_for_s` seconds of not being closed: as long again, within bounds."""
         return max(self.open_s, min(open_for_s, self.open_max_s))
 
     @staticmethod

@@ -21,9 +21,9 @@ class Budget:
     share: float = 0.1
     """Retries for each call: 0.1 is one retry for ten calls."""
     reserve_per_s: float = 1.0
-    """So many retries a second are free, so that little traffic can be retried too."""
+    """Number of retries per second that are free, so that little traffic can be retried too."""
     burst: float = 20.0
-    """At most so many are saved up, and an outage begins with these; below 1 nothing is retried at all."""
+    """Maximum number of retries that are saved up for the start of an outage; below 1 nothing is retried at all."""
 
     def __post_init__(self) -> None:
         for name in ("share", "reserve_per_s", "burst"):
@@ -40,7 +40,7 @@ class Purse:
     """A budget in use; threads may share it.
 
     A call is counted with `purse.calls += 1`: no lock and no clock. Two threads may lose a count between them,
-    which only makes the budget smaller. Calls pay when somebody looks (`withdraw`, `left`).
+    which only makes the budget smaller. Calls pay when the budget is looked at (`withdraw`, `left`).
     """
 
     __slots__ = ("_lock", "_looked_s", "_saved", "_seen", "budget", "calls")

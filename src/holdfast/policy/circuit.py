@@ -17,7 +17,7 @@ from holdfast.policy.breaker import Breaker
 from holdfast.policy.window import SLICES, Window
 
 STRIDE_MAX = 32
-"""Of so many good calls that come fast, at least one is given a time."""
+"""Maximum number of good calls that share one time stamp, while calls come fast."""
 BRISK = 10
 """Calls come fast while as many as go without a time take less than this part of a slice."""
 HALF_OPEN_RETRY_AFTER_S = 1.0
@@ -79,7 +79,7 @@ class Circuit:
 
     @property
     def state(self) -> BreakerState:
-        """As it was when somebody last called: an open one that may be probed is still open."""
+        """As it was at the last call: an open one that may be probed is still open."""
         return self._state
 
     def admit(self, now_s: float) -> int | Rejected:

@@ -44,7 +44,7 @@ class Deadline(NamedTuple):
 
 
 class Within:
-    """What `within` answers: the block that has so much time and no more."""
+    """Result of `within`: a context manager whose block has this much time and no more."""
 
     __slots__ = ("_seconds", "_token")
 
@@ -68,9 +68,9 @@ class Within:
 
 
 def within(seconds: float | None) -> Within:
-    """Give the block at most so much time; less when there is less already, and None sets no bound of its own.
+    """Give the block at most this many seconds; fewer when fewer are left already. None sets no bound of its own.
 
-    Nothing is interrupted: whoever waits asks `left_s()` first. Zero or less is a deadline that has passed.
+    Nothing is interrupted: code that waits asks `left_s()` first. Zero or less is a deadline that has passed.
 
     Raises:
         PolicyInvalid: the number is not a number.
@@ -119,7 +119,7 @@ def from_header(text: str | None) -> float | None:
     """The seconds that a received `X-Deadline-Ms` leaves, for `within`.
 
     Zero and negative numbers are a deadline that has passed (0.0). More than `deadline_s_max` counts as that
-    limit. What is no whole number is ignored (None): a broken header must not fail a request that is in order.
+    limit. What is not a whole number is ignored (None): a broken header must not fail a request that is in order.
     """
     written = (text or "").strip(" \t")
     digits = written.removeprefix("-")

@@ -1,4 +1,4 @@
-"""Rate limits: so many in a time (GCRA), or so many at once. A refusal always says when to come back.
+"""Rate limits: a maximum number per period (GCRA), or a maximum number at once. A refusal says when to come back.
 
 Always true: in any stretch of time at most `burst` plus the rate times that stretch is let through, also when the
 clock goes back. `RateLimit.take` works on integer microseconds and one stored integer, so that the same function
@@ -49,11 +49,11 @@ class RateLimit:
     """At most `count` in every `per_s` seconds in the long run, and at most `burst` of them at one moment."""
 
     count: int
-    """So many are let through in `per_s`, in the long run."""
+    """Maximum number let through in `per_s` seconds, in the long run."""
     per_s: float
     """The length of the period in seconds."""
     burst: int = None  # type: ignore[assignment]  # filled below: as many as `count`
-    """So many may come at one moment; as many as `count` when not given."""
+    """Maximum number let through at one moment; the same as `count` when not given."""
     interval_us: int = field(init=False, repr=False, compare=False)
     """What one of cost 1 uses up; rounded up, so that rounding never lets more through."""
 
@@ -72,7 +72,7 @@ class RateLimit:
 
     @classmethod
     def per_minute(cls, count: int, *, burst: int | None = None) -> RateLimit:
-        """At most so many a minute."""
+        """At most `count` a minute."""
         return cls(count=count, per_s=60.0, burst=count if burst is None else burst)
 
     def take(self, tat_us: int, now_us: int, cost: int = 1) -> Allowed | Limited:
@@ -114,10 +114,10 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concurrency:
-    """At most `count` running at once; who finds no place is told to come back after `retry_after_s`."""
+    """At most `count` running at once; a caller without a place is told to come back after `retry_after_s`."""
 
     count: int
-    """So many may run at once."""
+    """Maximum number that run at once."""
     retry_after_s: float = 1.0
     """What a caller without a place is told to wait."""
 

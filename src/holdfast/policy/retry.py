@@ -32,13 +32,13 @@ class Retry:
     """
 
     attempts: int = 3
-    """All attempts, the first included; 1 is no retry."""
+    """Maximum number of attempts, the first included; 1 means no retry."""
     backoff: Backoff = field(default_factory=lambda: Backoff.exponential(0.1, cap_s=5.0, jitter=Full()))
     """How long to wait between two attempts."""
     attempts_per_code: Mapping[str, int] = field(default_factory=dict, hash=False)
-    """At most so many attempts may fail with the code, however many are left in all."""
+    """For each code, the maximum number of attempts that may fail with it, however many are left in all."""
     attempts_unknown: int = 2
-    """At most so many attempts may fail with an exception that neither `on` nor a classifier names."""
+    """Maximum number of attempts that may fail with an exception that neither `on` nor a classifier names."""
     on: type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool] | None = None
     """Retry exactly these exceptions, whatever the catalog says of them; or those for which the function says yes."""
     on_result: Callable[[Any], bool] | None = field(default=None, hash=False)

@@ -90,7 +90,7 @@ def read_address(url: str | None = None, *, schema: str | None = None, wait_s: f
         return Address(Engine.SQLITE, ":memory:")
     if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
         return Address(Engine.SQLITE, url.removeprefix("sqlite:///"))
-    # What is no address may hold a password in a place that nobody expects.
+    # A text that is not an address may hold a password in an unexpected place.
     scheme = url.partition(":")[0] if ":" in url else redacted_text(url)
     raise AddressInvalid(
         f"{scheme!r} is no database address; write sqlite:///path/to/file.db or postgresql://user@host/database"

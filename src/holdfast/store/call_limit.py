@@ -1,7 +1,7 @@
 """A time limit for every call to PostgreSQL: a server that hangs keeps its sockets open and never answers.
 
 The kernel notices a machine that is gone, not a process that stands still. So a thread watches the calls under way, and
-shuts the socket of one that takes too long: whoever waits for it gets the error of a lost connection.
+shuts the socket of one that takes too long: the caller that waits for it gets the error of a lost connection.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ CLOSE_S = 5.0
 ASK_S = 0.25
 """Maximum time of one request to the pool; then it is made anew."""
 LEAVES_MAX = 10
-"""So often may others leave the server while a caller asks for a connection."""
+"""Maximum number of times that others may leave the server while a caller asks for a connection."""
 STOOD_STILL_S = 0.25
 """A request to the pool that ends this much too late tells that the process itself was stopped: the server is not to
 blame for that time."""
@@ -251,7 +251,7 @@ class Connections:
         with self._opening:
             if self._spares and pool is self._pool:
                 return self._spares.pop()
-            # Whoever waits for the pool must be given what is handed back from now on.
+            # A caller that waits for the pool must be given what is handed back from now on.
             self._asking += 1
         try:
             return self._from_pool(pool)
@@ -344,8 +344,8 @@ def _recorded(attempts: Attempts, servers: Servers) -> type[Connection]:
 def _quiet_pool() -> None:
     """The pool logs each of its tries; our own failure tells of all of them once.
 
-    A handler that does nothing keeps Python's last resort, which is stderr, from them. Loggers that somebody has
-    configured still get everything.
+    A handler that does nothing keeps Python's last resort, which is stderr, from them. Loggers that the application
+    has configured still get everything.
     """
     import logging
 

@@ -35,7 +35,7 @@ UNTOLD, INT2, INT4, INT8 = 0, 21, 23, 20
 
 
 class Answer:
-    """What a statement answered; read only when somebody asks, before the connection is used again."""
+    """What a statement answered; read only when it is asked for, before the connection is used again."""
 
     __slots__ = ("_reader", "_result")
 

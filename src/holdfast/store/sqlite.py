@@ -24,7 +24,7 @@ from holdfast.store.statements import Engine
 log = logging.getLogger("holdfast.store")
 
 BUSY_S = 30.0
-"""So long a process waits for another one's transaction."""
+"""Maximum time that a process waits for the transaction of another one."""
 STEP_S = 0.002
 """Between two looks at a lock that another process holds; SQLite's own waits grow to 100 ms and starve the unlucky."""
 STATEMENTS_CACHED = 512

@@ -39,7 +39,7 @@ ROLLBACK_TRIES = 12
 CONNECT_TRIES = 4
 TRY_S = 0.02
 TRYING_S_MAX = 10.0
-"""After so long no further try begins."""
+"""Time after which no further try begins; for a lost connection the `wait_s` of the address counts instead."""
 _AGAIN = {
     TRANSACTION_ROLLED_BACK.code: ROLLBACK_TRIES,
     DATABASE_CONNECTION_ERROR.code: CONNECT_TRIES,

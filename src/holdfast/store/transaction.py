@@ -28,7 +28,7 @@ class Tx:
     ) -> None:
         """
         Args:
-            joined: somebody else commits.
+            joined: the user's code commits.
             is_open: tells whether a joined transaction still goes on; True also when another has begun since.
             on_commit: has something called after the commit of a joined transaction, where that can be had.
         """
@@ -36,13 +36,13 @@ class Tx:
         self._statements = statements
         self.engine = engine
         self.joined = joined
-        """Whether somebody else commits."""
+        """Whether the user's code commits."""
         self.over = False
         """Whether a transaction of our own has come to its end."""
         self.is_open = is_open or self._goes_on
         """Whether the transaction still goes on."""
         self.sees_commit = not joined or on_commit is not None
-        """Whether `after_commit` is called: of somebody else's commit nobody tells us, save a framework that does."""
+        """Whether `after_commit` is called: of a joined transaction, only some frameworks report the commit."""
         self.after_commit: list[Callable[[], None]] = [] if on_commit is None else _HandedOn(on_commit)
 
     def rows(self, name: str, /, **parameters: Any) -> list[Row]:
@@ -121,10 +121,10 @@ class _HandedOn(list[Callable[[], None]]):
 
 
 def refuse_connection(tx: object) -> None:
-    """Where using a transaction went wrong: say so if it is none, and how it is given.
+    """Where using a transaction went wrong: say so if it is not a `Tx`, and how one is given.
 
     Raises:
-        TypeError: it is no `Tx`.
+        TypeError: it is not a `Tx`.
     """
     if not isinstance(tx, Tx):
         raise TypeError("tx: give store.join(connection), not the connection itself") from None

@@ -28,7 +28,7 @@ class Certificate(StrEnum):
 
 
 class Authority:
-    """A certificate authority that nobody trusts but whoever takes its `trusting()` context."""
+    """A certificate authority that only clients with its `trusting()` context trust."""
 
     def __init__(self) -> None:
         self._key = _new_key()

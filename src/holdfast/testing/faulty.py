@@ -36,7 +36,7 @@ BODY_BYTES_MAX = 4_096
 DRAINED_BYTES_MAX = 128 * 1_048_576
 HANG_S_MAX = 600.0
 LEAVING_S_MAX = 5.0
-"""So long a cut connection may take to be gone."""
+"""Maximum time to wait until a cut connection is gone."""
 WRAPPERS_MAX = 16
 GARBAGE = b"\x00\xff\xfe<<{garbage\x07" * 8
 

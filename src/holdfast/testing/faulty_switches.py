@@ -31,7 +31,7 @@ class Switched:
     rate: float | None = None
     """The share of requests that meet the faults; all of them when it is not given."""
     delay_s: float | None = None
-    """Wait so long first."""
+    """Seconds to wait first."""
     hang: bool | None = None
     """Say nothing until the client goes."""
     reset: bool | None = None
@@ -41,7 +41,7 @@ class Switched:
     retry_after: int | None = None
     """Seconds in the Retry-After of `status`."""
     times: int | None = None
-    """So many requests meet the faults, then they are off; for ever when it is not given."""
+    """Number of requests that meet the faults, which then are off; when it is not given, they stay on for ever."""
     health: bool | None = None
     """False spares the health check, which otherwise fails like everything else."""
 
@@ -59,7 +59,7 @@ class Faults:
         self._on: Switched | None = None
         self._left: int | None = None
         self.met = 0
-        """So many requests have met a fault so far, health checks included."""
+        """Number of requests that have met a fault so far, health checks included."""
 
     def switch(self, /, **faults: Json) -> None:
         """Switch exactly these on: `faults.switch(status=503, times=3)`.

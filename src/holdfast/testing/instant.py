@@ -19,7 +19,7 @@ PARTS = 1_024
 
 @dataclass(slots=True)
 class VirtualTime:
-    """A clock that moves only when somebody waits or when it is told to."""
+    """A clock that moves only when a caller waits or when it is told to."""
 
     waits_s: list[float] = field(default_factory=list)
     """Every wait, in order."""
@@ -27,7 +27,7 @@ class VirtualTime:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass without anybody waiting."""
+        """Let time pass without a caller that waits."""
         with self._lock:
             self.passed_s += seconds
 

@@ -21,7 +21,7 @@ class Request:
     text: str
     end: int
     number: int
-    """It is answered when the conversation has had so many answers."""
+    """Number of answers in the conversation at which this request is answered."""
 
 
 class Conversation:

@@ -77,7 +77,7 @@ class FaultProxy:
         self._call(self._reset())
 
     def wait_triggered(self, times: int = 1, *, within_s: float = CALL_S_MAX) -> None:
-        """Return when a cut or a loss has happened so many times.
+        """Return when a cut or a loss has happened this many times.
 
         Raises:
             TimeoutError: it did not.

@@ -17,7 +17,7 @@ class ProxyFaults:
     """
 
     delay_s: float = 0.0
-    """Whatever the client sends is held back so long."""
+    """Time for which everything that the client sends is held back."""
     refuse: bool = False
     """Nobody listens: new connections are refused, open ones go on."""
     reset: bool = False
@@ -25,10 +25,10 @@ class ProxyFaults:
     half_open: bool = False
     """Connections are accepted and stay open, but not a byte is forwarded in either direction."""
     cut_after_bytes: int | None = None
-    """A connection is closed when so many bytes of replies have passed, counted from when this was set."""
+    """Number of bytes of replies after which a connection is closed, counted from when this was set."""
     lose_request: str = ""
     """A matching request never reaches the server; the connection is closed."""
     lose_reply: str = ""
     """A matching request is carried out by the server; then the connection is closed without a byte of the reply."""
     times: int | None = None
-    """After so many cut or lost ones all is well again; None is for ever."""
+    """Number of cuts and losses after which all is well again; None is for ever."""

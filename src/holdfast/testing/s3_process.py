@@ -15,7 +15,7 @@ from holdfast.base import REAL
 from holdfast.testing.ports import free_port
 from holdfast.testing.processes import Child
 
-# Its worker looks for the admin service just so far above the other port, whatever it was told.
+# Its worker looks for the admin service at exactly this offset from the admin port, whatever it was told.
 ADMIN_GRPC_OFFSET = 10_000
 
 PORTS = (

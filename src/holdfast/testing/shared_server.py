@@ -74,7 +74,7 @@ def guard(folder_name: str, start: str) -> None:
 
 
 def _start_guardian(folder: Path, start: str) -> None:
-    # Through a shell that ends at once: the guardian is no child of ours, since it may outlive us.
+    # Through a shell that ends at once: the guardian is not a child of ours, since it may outlive us.
     command = ["/bin/sh", "-c", '"$@" &', "holdfast-guardian", sys.executable, "-c", GUARDIAN, str(folder), start]
     with (folder / "guardian.log").open("ab") as log:
         shell = subprocess.Popen(  # noqa: S603 - our own interpreter and code

@@ -38,7 +38,7 @@ CALL_S_MAX = 60.0
 ASKED_KEPT_MAX = 1_000
 FILLERS = 3
 TURNS = 4
-"""After so many turns of the loop a connection has begun, or is gone; one with TLS takes the most."""
+"""Number of turns of the loop after which a connection has begun, or is gone; one with TLS takes the most."""
 
 
 class BadUpstream:
@@ -194,7 +194,7 @@ class BadUpstream:
             self._tasks.add(task)
             self._writers.add(writer)
             try:
-                # Whoever goes away in the middle is what this server is for.
+                # Clients that go away in the middle are what this server is for.
                 with suppress(ConnectionError, asyncio.IncompleteReadError, TimeoutError, asyncio.CancelledError):
                     if first is None:
                         await self._converse(reader, writer)

@@ -1,7 +1,7 @@
 """Where each cause stands, in the store. One transaction for each move, and in it all that follows from the move.
 
-Whoever moves the row has told about it: the notices are jobs of the same transaction, the switch is flipped in it, and
-the journal has it. Zero rows moved means that somebody else did all that.
+The process that moves the row also tells about it: the notices are jobs of the same transaction, the switch is flipped
+in it, and the journal has it. Zero rows moved means that another process did all that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SUBJECT = "alert:"
 """What happens to an alert is in the journal under this and its key."""
 STATES_MAX = 10_000
 KEPT_S = 30 * 86_400.0
-"""Alerts that have been quiet for so long are forgotten."""
+"""Time after which an alert that has been quiet is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class AlertLedger:
         return {(row[0], row[1]): _known(row) for row in rows}
 
     def move(self, rule: Rule, cause: str, known: Known, state: AlertState) -> bool:
-        """Let the alert come to this state; False when somebody else has moved it since it was read.
+        """Let the alert come to this state; False when another process has moved it since it was read.
 
         Raises:
             Failure: the database's own; the next look finds out whether it happened.
@@ -60,7 +60,7 @@ class AlertLedger:
         return self._store.atomic(lambda tx: self._move(tx, rule, cause, known, state))
 
     def prune(self, *, older_s: float = KEPT_S) -> int:
-        """Forget what has been quiet for so long; how many."""
+        """Forget the alerts that have been quiet for longer than this; how many."""
         return self._store.atomic(lambda tx: tx.run("alert.prune", older_us=int(older_s * 1_000_000)))
 
     def _move(self, tx: Tx, rule: Rule, cause: str, known: Known, state: AlertState) -> bool:
@@ -111,7 +111,7 @@ def _act(tx: Tx, rule: Rule, notice: Notice) -> None:
 
 
 def _tell(notice: Notice) -> None:
-    """To whoever listens in this process: the log, the metrics, the console."""
+    """Tell the listeners of this process: the log, the metrics, the console."""
     if bus.listeners:
         bus.tell(
             f"alert.{notice.verb}",

@@ -1,4 +1,4 @@
-"""A notice: what somebody is told when an alert fires or is resolved. It is stored as the payload of a job."""
+"""A notice: the message that is sent when an alert fires or is resolved. It is stored as the payload of a job."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ Readings = dict[str, float]
 """By cause; the one cause of a measure that is not taken apart is the empty text."""
 
 CAUSES_MAX = 200
-"""So many causes of one rule are judged, those that are worst off; the labels of a metric are bounded too."""
+"""Maximum number of causes of one rule that are judged, the worst ones; the labels of a metric are bounded too."""
 
 
 def read_rule(rule: Rule, series: Series, until_us: int) -> Readings:

@@ -27,7 +27,7 @@ from holdfast.worker import Handlers, Job
 
 CONCURRENCY = 4
 LINE_S = 1.0
-"""While the notice before is on its way, the next one looks so often whether it has arrived."""
+"""Interval at which a notice checks whether the notice before it, which is still on its way, has arrived."""
 RETRY = Retry(
     attempts=10,
     attempts_unknown=10,

@@ -52,9 +52,9 @@ QUIET = AlertState()
 
 
 def judge(rule: Rule, reading: float | None, state: AlertState, now_us: int) -> AlertState:
-    """The state after a reading; the same value when nothing moved. No reading is no reason for an alert."""
+    """The state after a reading; the same value when nothing moved. A missing reading does not raise an alert."""
     if now_us < state.at_us:
-        return state  # somebody else has seen more recent numbers
+        return state  # another process has seen more recent numbers
     exceeded = reading is not None and rule.exceeded_by(reading)
     match state.phase:
         case Phase.INACTIVE | Phase.RESOLVED:

@@ -1,4 +1,4 @@
-"""Alerts: every few seconds the rules are read and judged, and whoever has to know is told.
+"""Alerts: every few seconds the rules are read and judged, and the operators who have to know are told.
 
 ```python
 alerts = Alerts(store, StoreSeries(store), sinks=[SlackSink(name="ops", url=Secret(url))])
@@ -39,7 +39,7 @@ EVERY_S = 15.0
 EVERY_S_MIN = 1.0
 STOP_S_MAX = 10.0
 PRUNE_EVERY = 240
-"""So many turns apart, what has long been quiet is forgotten."""
+"""Number of turns between two deletions of alerts that have long been quiet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

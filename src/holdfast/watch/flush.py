@@ -18,9 +18,9 @@ from holdfast.watch.names import BY_NAME, OTHER, Kind, Metric
 from holdfast.watch.slices import SHORT_S
 
 BEAT_S = 20.0
-"""A process that shows gauges of its own says so often that it is alive."""
+"""Interval at which a process that shows gauges of its own says that it is alive."""
 ROWS_MAX = 2_000
-"""So many rows go into one statement."""
+"""Maximum number of rows in one statement."""
 
 
 class Flusher:
@@ -110,7 +110,7 @@ class Flusher:
         ]
 
         def phase(tx: Tx) -> None:
-            # Whoever shows something must be on the list of those who are heard of.
+            # A process that shows gauges must be in the table of the processes that are heard of.
             if not tx.run("metric.seen", process=self.process):
                 tx.row("metric.begin", process=self.process, sequence=self._sequence)
             tx.many("metric.set_gauges", rows, process=self.process)

@@ -15,9 +15,9 @@ from holdfast.watch.names import BY_NAME, Kind
 from holdfast.watch.slices import LEVELS, Level
 
 BATCH_ROWS = 2_000
-"""About so many rows are folded in one transaction; slices are not divided."""
+"""Approximate number of rows that are folded in one transaction; slices are not divided."""
 BATCHES_MAX = 50
-"""So many transactions for each level in one turn; the next turn goes on."""
+"""Maximum number of transactions for each level in one turn; the next turn goes on."""
 
 
 def fold(store: Store, levels: Sequence[Level] = LEVELS) -> int:

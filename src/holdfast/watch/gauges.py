@@ -14,11 +14,11 @@ from holdfast.watch.names import BREAKER_LEVELS, BY_NAME, Merge, Metric
 from holdfast.worker.queues import Queues, QueueStatus
 
 REMEMBERED_S = 1.0
-"""However often somebody asks, the tables are read no more than once in this time."""
+"""Minimum time between two reads of the tables, however often the gauges are asked for."""
 COUNTED_MAX = 10_000
 LATELY_S = 3_600
 ALIVE_S = 60
-"""What a process says of itself counts for so long after it was last heard of."""
+"""How long the gauges of a process count after it was last heard of."""
 SAID_MAX = 10_000
 
 Set = tuple[tuple[str, str], ...]
@@ -121,7 +121,7 @@ def _merged(samples: Iterable[Sample]) -> list[Sample]:
 
 
 def _bounded(metric: Metric, sets: dict[Set, list[float]]) -> dict[Set, list[float]]:
-    """The first so many by name, which stay the same from one reading to the next, and the others together."""
+    """The first `series_max` by name, which stay the same from one reading to the next, and the others together."""
     if len(sets) <= metric.series_max:
         return sets
     kept = dict(sorted(sets.items())[: metric.series_max])

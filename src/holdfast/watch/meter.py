@@ -1,8 +1,8 @@
 """Counting in memory: what the bus tells becomes numbers, which the flush takes to the store.
 
-Hearing an event only puts it in a line; whoever makes the line long counts what is in it. So nobody waits for anybody,
-and the numbers are exact however many threads there are. Always true: no metric has more sets of labels than it
-declares, whatever comes in.
+Hearing an event only puts it in a queue; the thread that fills the queue counts what is in it. So no thread waits for
+another, and the numbers are exact however many threads there are. Always true: no metric has more sets of labels than
+it declares, whatever comes in.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.watch.counting import RULES
 from holdfast.watch.names import METRICS, OTHER, Kind, Metric
 
 FOLD_AT = 256
-"""When so many events wait, the one who brings the next counts them."""
+"""Number of waiting events from which on the thread that adds the next one counts them."""
 LABEL_CHARS_MAX = 120
 """A longer value of a label is cut."""
 UNKNOWN = "unknown"
@@ -158,5 +158,5 @@ def _label(value: Any) -> str:
     if value is None:
         return UNKNOWN
     text = str(value)[:LABEL_CHARS_MAX]
-    # A NUL is no text for PostgreSQL, and half a surrogate pair has no UTF-8.
+    # A text of PostgreSQL cannot hold a NUL, and half a surrogate pair has no UTF-8.
     return text.encode("utf-8", "replace").decode().replace("\0", "")

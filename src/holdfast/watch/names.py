@@ -11,9 +11,9 @@ from enum import StrEnum
 OTHER = "other"
 """The value of every label of a series that would have been one too many."""
 SERIES_MAX = 200
-"""So many sets of labels a metric may have unless it says otherwise."""
+"""Maximum number of sets of labels of a metric that does not declare its own."""
 QUEUES_MAX = 1_000
-"""So many queues are shown each by itself."""
+"""Maximum number of queues that are shown each by itself."""
 
 
 class Kind(StrEnum):

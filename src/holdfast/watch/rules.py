@@ -33,7 +33,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """When somebody is told. Exactly one of `above` and `below` is set."""
+    """When an alert fires. Exactly one of `above` and `below` is set."""
 
     name: str
     severity: Severity
@@ -47,7 +47,7 @@ class Rule:
     below: float | None = None
     """It matters while the reading is lower than this."""
     for_s: float = 0.0
-    """It has to matter for so long before somebody is told; 0 is at once."""
+    """How long it has to matter before the alert fires; 0 is at once."""
     per: str | None = None
     """Each value of this label is a cause of its own, told and resolved by itself."""
     action: Action | None = None

@@ -41,11 +41,11 @@ OURS = (Blame.SERVER.value, Blame.UPSTREAM.value)
 HUNG_UP = ("status", (str(counting.HUNG_UP),))
 
 REQUESTS_MIN = 20.0
-"""The error rate is judged from so many requests in its window on."""
+"""Minimum number of requests in the window for the error rate to be judged."""
 FAILURES_MIN = 10.0
-"""Failures of jobs are compared with the usual number from so many in the window on."""
+"""Failures of jobs are compared with the usual number only when more than this many occurred in the window."""
 BASELINE_MIN = 50.0
-"""There is a usual number when so many jobs ended in the hour before the window."""
+"""Minimum number of jobs that ended in the hour before the window; with fewer, there is no usual number."""
 
 
 def _declared(severity: Severity, *, over_s: float) -> Count:

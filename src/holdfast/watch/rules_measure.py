@@ -61,7 +61,7 @@ class Ratio:
     whole: Counted
     over_s: float
     minimum: float = 0.0
-    """Nothing is read while `whole` happened less often than this in the window: one of two is no rate."""
+    """Nothing is read while `whole` happened less often than this in the window: one of two is not a rate."""
 
     def __post_init__(self) -> None:
         _check_kind(Kind.COUNTER, (self.part.metric, self.whole.metric))
@@ -81,7 +81,7 @@ class Average:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantile:
-    """The value that so large a share of what a histogram saw in the window did not exceed."""
+    """The value that the given share of what a histogram saw in the window did not exceed."""
 
     of: Counted
     share: float
@@ -127,7 +127,7 @@ class Surge:
     baseline: Counted
     """What shows that there is a usual: all that happened, well or not."""
     baseline_minimum: float
-    """Nothing is read unless that happened so often in the longer time before the window."""
+    """Minimum number of baseline events in the longer time before the window; with fewer, nothing is read."""
 
     def __post_init__(self) -> None:
         _check_kind(Kind.COUNTER, (self.of.metric, self.baseline.metric))

@@ -20,7 +20,7 @@ from holdfast.watch.names import BY_NAME, Kind
 from holdfast.watch.slices import width_at
 
 POINTS_MAX = 2_000
-"""So many points a chart may have."""
+"""Maximum number of points in a chart."""
 HELD_S = 90
 """A gauge is sampled now and then; between two samples, and no longer than this, it is taken to stay as it was."""
 NOWHERE: Labels = MappingProxyType({})

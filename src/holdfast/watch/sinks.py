@@ -1,4 +1,4 @@
-"""Where notices go. A sink is pure: it makes the request, and somebody else sends it.
+"""Where notices go. A sink is pure: it makes the request, and its caller sends it.
 
 Always true: the secrets of a sink are `Secret`s, so neither a log nor a table shows them; `shown` is what may be shown.
 """

@@ -17,7 +17,7 @@ class Level:
 
     width_s: int
     kept_s: int
-    """For so long they stay as they are; then they are folded, or deleted where there is nothing coarser."""
+    """How long they stay as they are; then they are folded, or deleted where there is nothing coarser."""
 
 
 LEVELS = (
@@ -35,7 +35,7 @@ FOLD_S = 30
 
 
 def slices_max(levels: tuple[Level, ...] = LEVELS) -> int:
-    """So many rows a series may have at most: the slices of each level, and those that wait for the next turn."""
+    """Maximum number of rows of a series: the slices of each level, and those that wait for the next turn."""
     rows, since_s = 0, 0
     for level, coarser in zip(levels, (*levels[1:], levels[-1]), strict=True):
         # A slice is folded when the whole coarser slice that it belongs to is old enough.
@@ -49,5 +49,5 @@ SLICES_MAX = slices_max()
 
 
 def width_at(age_s: float) -> int:
-    """The coarsest slices in which something may be counted that happened so long ago."""
+    """Width in seconds of the coarsest slices that may count something that happened `age_s` seconds ago."""
     return next((level.width_s for level in LEVELS if age_s <= level.kept_s), LEVELS[-1].width_s)

@@ -114,7 +114,7 @@ class Switch:
         known = self._known
         if known is not None and 0 <= monotonic_s() - known[0] < REMEMBERED_S:
             return known[1]
-        # One asks; whoever else comes meanwhile and has an answer uses that one.
+        # One thread asks; another one that comes meanwhile uses the last answer, if there is one.
         if not self._reading.acquire(blocking=known is None):
             return known[1] if known is not None else {}
         try:

@@ -42,7 +42,7 @@ def trace_events(provider: TracerProvider | None = None) -> Callable[[], None]:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A span that has ended, before anybody's SDK knows of it."""
+    """A span that has ended, before an SDK knows of it."""
 
     name: str
     kind: str
@@ -51,9 +51,9 @@ class _Span:
     error: str | None = None
     """The code, when it failed."""
     parent: str | None = None
-    """A traceparent; where it is not known, whatever stands around."""
+    """The traceparent of the parent span; it counts only where `rooted` is set."""
     rooted: bool = False
-    """Without a parent of its own it has none: what stands around is no cause of it."""
+    """Whether only `parent` counts: without one it has no parent, because the surrounding span is not its cause."""
     trace_id: str = ""
     span_id: str = ""
     """What others already call it by; the trace matters only where there is no parent."""
@@ -145,7 +145,7 @@ def _api() -> Any:
 
 
 def _following(traceparent: str) -> Any:
-    """The context of a remote parent; an empty one where the header is no good."""
+    """The context of a remote parent; an empty one where the header is invalid."""
     context = import_module("opentelemetry.context").Context()
     propagation = import_module("opentelemetry.trace.propagation.tracecontext")
     return propagation.TraceContextTextMapPropagator().extract({"traceparent": traceparent}, context)

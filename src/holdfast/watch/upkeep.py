@@ -13,15 +13,15 @@ SAMPLE_S = 30.0
 PRUNE_S = 600.0
 BATCH_ROWS = 2_000
 BATCHES_MAX = 20
-"""So many batches of each sort in one turn; the next turn goes on."""
+"""Maximum number of batches of slices that are deleted in one turn; the next turn goes on."""
 TOTALS_KEPT_S = 30 * 86_400
-"""A series that has not grown for so long is dropped; if it grows again it begins at zero."""
+"""Time after which a series that has not grown is dropped; if it grows again it begins at zero."""
 FLUSHES_KEPT_S = 14 * 86_400
 """How long a batch whose reply was lost may still be repeated."""
 
 
 class Upkeep:
-    """Takes a turn when it is due and nobody else has taken it. One thread at a time uses it."""
+    """Takes a turn when it is due and no other process has taken it. One thread at a time uses it."""
 
     def __init__(self, store: Store, gauges: Gauges) -> None:
         self._store = store

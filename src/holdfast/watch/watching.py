@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from holdfast.guard import Link
 
 FLUSH_S = 3.0
-"""What was counted is at most so long in memory alone."""
+"""Interval between flushes: the longest time that counts are in memory alone while the store can be reached."""
 STOP_S = 10.0
-"""So long `stop` waits for a flush that is under way."""
+"""Maximum time that `stop` waits for a flush that is under way."""
 
 
 class Watching:
@@ -78,7 +78,7 @@ class Watching:
         self._flusher = Flusher(self._store, self.meter)
         self._upkeep = Upkeep(self._store, Gauges(self._store))
         self._beat_at_s = 0.0
-        # The thread lives in the world of whoever starts it.
+        # The thread lives in the `World` of the code that starts it.
         run = contextvars.copy_context().run
         self._thread = threading.Thread(target=run, args=(self._run,), name="holdfast-watch", daemon=True)
         self._thread.start()
@@ -128,14 +128,14 @@ def start(store: Store, *, flush_s: float = FLUSH_S, links: Iterable[Link] = ())
 
     Args:
         store: with the schema in place.
-        flush_s: how often the numbers go to the store; so much is lost when the process is killed.
+        flush_s: interval between flushes to the store; numbers since the last one are lost when the process is killed.
         links: whose breakers and budgets are shown besides those of all links that are alive in this process.
     """
     return Watching(store, flush_s=flush_s, links=links)
 
 
 def bring_in(store: Store) -> None:
-    """Bring to the store what this process has counted for it so far: whoever reads now finds all of it."""
+    """Bring to the store what this process has counted for it so far: a reader now finds all of it."""
     for one in list(_watching):
         if one.counts_for(store):
             one.flush()

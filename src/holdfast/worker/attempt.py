@@ -78,7 +78,7 @@ async def attempt_async(handler: Handler, job: Job) -> Outcome:
 
 
 def _trace(job: Job) -> dict[str, str]:
-    """The trace of whoever enqueued the job, with a span for this attempt."""
+    """The trace in which the job was enqueued, with a span for this attempt."""
     if job.trace is None:
         return {}
     known = continued(job.trace)
@@ -180,8 +180,9 @@ def _read(handler: Handler | None, error: BaseException) -> Failure:
         failure.__cause__ = error
         return failure
     if isinstance(error, JobLost):
-        # Whoever has the job now settles it, and this settlement comes too late. If it does not, the job was ours, and
-        # only the transaction went to a server that did not know it yet, or no longer: that passes.
+        # If another worker has the job now, that worker settles it, and this settlement comes too late. If none has it,
+        # the job was ours, and only the transaction went to a server that did not know it yet, or no longer: that
+        # passes.
         failure = replace(TRANSACTION_ROLLED_BACK, technical=NOT_HELD).occur()
         failure.__cause__ = error
         return failure

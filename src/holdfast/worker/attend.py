@@ -17,7 +17,7 @@ from holdfast.worker.signals import STOPPING, Bell, Words
 from holdfast.worker.worker import Worker
 
 LOOK_S = 1.0
-"""So often it is checked whether the worker still lives."""
+"""Interval between checks that the worker is still alive."""
 STOPPING_LOOK_S = 0.05
 
 

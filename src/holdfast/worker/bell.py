@@ -17,7 +17,7 @@ class Bell:
         """Whether ringing is worth while; look here first."""
 
     def ring(self) -> None:
-        """Whoever waits, or will wait next, goes on."""
+        """Wake the thread that waits, or the next one that would wait."""
         self._event.set()
 
     def wait(self, seconds: float, already: Callable[[], bool]) -> None:

@@ -72,7 +72,7 @@ class SharedBreaker:
         self._recent_us = min(int(rule.recent_s * 1_000_000), self._window_us)
 
     def admit(self, tx: Tx, wanted: int) -> Admission:
-        """How many of so many jobs may be claimed in this transaction."""
+        """How many of the wanted jobs may be claimed in this transaction."""
         found = tx.row("breaker.look", name=self.name)
         if found is None or found[0] == "closed":
             return Admission(wanted)
@@ -87,7 +87,7 @@ class SharedBreaker:
         return Admission(min(wanted, probes_left), generation)
 
     def spend(self, tx: Tx, probes: int) -> None:
-        """So many jobs were claimed as probes."""
+        """Record that this many jobs were claimed as probes."""
         tx.row("breaker.spend", name=self.name, probes=probes, probe_us=self._probe_us)
 
     def report(self, tx: Tx, tally: Tally) -> None:

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 THREAD_IDLE_S = 10.0
 CANCEL_S = 5.0
-"""So long a coroutine may take to end after it was cancelled for its time limit."""
+"""Maximum time that a coroutine may take to end after it was cancelled for its time limit."""
 LEFT_BEHIND_MIN = 10
 LEFT_BEHIND_SHARE = 2
-"""So many threads that never returned, for each that may run at once, and the queue rests."""
+"""Number of threads left behind, for each job that may run at once, at which the queue rests."""
 
 
 def left_behind_max(concurrency: int) -> int:
-    """With so many threads left behind a crew begins nothing more."""
+    """Number of threads left behind at which a crew starts no further jobs."""
     return max(LEFT_BEHIND_MIN, LEFT_BEHIND_SHARE * concurrency)
 
 

@@ -20,7 +20,7 @@ from holdfast.worker.jobs import is_own
 from holdfast.worker.queues import wake_workers
 
 BATCH = 500
-"""So many letters are moved in one transaction."""
+"""Maximum number of letters that are moved in one transaction."""
 EVERY_ONE = DeadFilter()
 
 

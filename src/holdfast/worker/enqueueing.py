@@ -16,11 +16,12 @@ from holdfast.worker.streaming import Lines
 
 TWIN_TRIES = 5
 ALIKE_MIN = 4
-"""Jobs that have so many like them on average are written together."""
+"""Minimum average size of a group of alike jobs at which the jobs of each group are written together."""
 STREAM_MIN = 300
-"""From so many rows on they are streamed to a database that can take a stream."""
+"""Minimum number of rows that are streamed to a database that can take a stream."""
 STREAM_FIRST, STREAM_ROWS = 60, 240
-"""So many rows are prepared while the database takes in those before: few at first, so that it soon has work."""
+"""Number of rows in the first and in each later piece of a stream; the next piece is prepared while the database takes
+in the one before, and the first is small so that the database soon has work."""
 
 
 class Batch:
@@ -77,7 +78,7 @@ class Batch:
         return self._rows
 
     def _known(self, count: int) -> list[str]:
-        """The ids of the first so many, or of more."""
+        """The ids of the first `count` jobs, or of more."""
         missing = min(count, len(self._jobs)) - len(self._ids)
         if missing > 0:
             self._ids += new_ids(missing)

@@ -1,4 +1,4 @@
-"""A failed job, as whoever waited for it is told: the failure it ended with, made again from its row."""
+"""A failed job, as it is reported to the caller that waited for it: its failure, made again from its row."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def fingerprint(code: str, kind: str, text: str, *, place: str = "", source: str
     Args:
         text: the technical line of the failure.
         place: where it was raised, as `module:function`; without the line, which every change of the file moves.
-        source: the line of code at the place; a quoted name that stands in it is no value, as in `order["total"]`.
+        source: the line of code at the place; a quoted name that stands in it is not a value, as in `order["total"]`.
         remote_code: the upstream's own code.
     """
     return digest(plain([code, kind, place, remote_code, stable(text, source)]))[:FINGERPRINT_CHARS]

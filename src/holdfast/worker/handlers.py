@@ -41,7 +41,7 @@ class QueueSettings:
     name: str = DEFAULT_QUEUE
     """Which queue."""
     concurrency: int = 10
-    """So many jobs run at once in this process."""
+    """Maximum number of jobs that run at once in this process."""
     breaker: Breaker | None = None
     """Shared by all processes: while it is open, jobs stay queued and no attempt is spent."""
     breaker_name: str = ""
@@ -99,7 +99,7 @@ class Scheduled:
 
 
 def check_queues(queues: object) -> None:
-    """Refuse settings of queues that are none.
+    """Refuse queues that are not given as QueueSettings.
 
     Raises:
         TypeError: it names one that is not, and how one is written.
@@ -158,7 +158,7 @@ class Handlers:
 
         Raises:
             ValueError: the queue has settings already.
-            TypeError: these are no settings.
+            TypeError: these are not QueueSettings.
         """
         check_queues([settings])
         if settings.name in self._queues:
@@ -210,8 +210,8 @@ class Handlers:
 
         Raises:
             ValueError: the kind has a handler already.
-            TypeError: the kind is no text, as when it is left out.
-            PolicyInvalid: the rule or the classifier is none.
+            TypeError: the kind is not text, as when it is left out.
+            PolicyInvalid: the rule is not a Retry, or the classifier is not a Classifier.
         """
         if not is_a(kind, str) or not kind:
             raise TypeError('name the kind: @handlers.handle("mail.send")')
@@ -245,7 +245,7 @@ class Handlers:
         """
         self._refuse_clashes(other)
         for handlers in (self, other):
-            # Whoever declares no queue counts on `default`, also beside one who declares some.
+            # Handlers that declare no queue count on `default`, also when they are joined with ones that declare some.
             if handlers._handlers and not handlers._queues:
                 self._queues.setdefault(DEFAULT_QUEUE, QueueSettings())
         self._handlers |= other._handlers

@@ -195,7 +195,7 @@ class Heart:
         return REST_S if due_us is None else due_us / 1_000_000
 
     def _start_sequences(self) -> None:
-        """Start sequences that stand still: whoever should have unblocked their first job has missed it."""
+        """Start stalled sequences: the transaction that should have unblocked their first job has missed it."""
         started, self._sequences_after = self._store.atomic(lambda tx: sequences.sweep(tx, self._sequences_after))
         if started:
             self._wake()
@@ -214,7 +214,7 @@ class Heart:
         seen = joined.see(tx) if unseen else []
         if seen:
             tx.after_commit.append(partial(telling.seen, seen))
-        # Also after a look at new ones: whoever wanted to claim them meanwhile has passed them over.
+        # Also after new jobs were seen: a worker that wanted to claim them meanwhile has skipped them.
         woken = bool(tx.rows("job.promote", count=PROMOTE_MAX)) or woken or bool(seen)
         cancels = {row[0] for row in tx.rows("job.cancels", owner=self.worker)}
         if cancels:

@@ -29,7 +29,7 @@ class NewJob:
     priority: int = 0
     """Lower goes first."""
     delay_s: float = 0.0
-    """Not before so many seconds from now."""
+    """Seconds from now before which the job does not start."""
     due: datetime | None = None
     """Not before this time on the database's clock, instead of `delay_s`; it names its zone."""
     dedupe_key: str | None = None

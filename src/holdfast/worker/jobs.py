@@ -68,7 +68,7 @@ class Jobs:
         Args:
             queue: where it waits; a worker has to serve it.
             priority: lower goes first.
-            delay_s: not before so many seconds from now.
+            delay_s: seconds from now before which the job does not start.
             due: not before this time on the database's clock, whatever this machine's own clock says.
             dedupe_key: a job of this tenant and queue with this key, of whatever kind, is returned instead of a second.
             unique_s: how long the key keeps others out; None is as long as the job exists and has not failed.
@@ -202,7 +202,7 @@ class Jobs:
         """Jobs, newest first.
 
         Args:
-            count: so many at most, and never more than `limits().page_rows_max`.
+            count: maximum number of jobs; never more than `limits().page_rows_max`.
             before: the last id of the page before.
             filters: state, queue, kind, tenant, code.
 

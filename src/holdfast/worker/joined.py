@@ -2,8 +2,8 @@
 
 Nobody is told of such a commit, so the row itself is the record. A job that a handler has finished in a transaction of
 its own is looked up by its token when the handler has ended. A job that was enqueued in one carries a mark, which the
-first worker that sees it takes off: whoever takes it off tells of the job, once, and a job that was rolled back has no
-row to be seen.
+first worker that sees it takes off: that worker reports the job, once, and a job that was rolled back has no row to
+be seen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FIRST_SEEN = UNSEEN + 1
 """The token of its first claim, where nobody has taken the mark off before."""
 SEE_MAX = 1_000
 LEFT_US = 500_000
-"""So long a job that may be claimed is left to whoever claims it."""
+"""Time in microseconds for which a claimable job keeps its mark, so that the worker that claims it takes it off."""
 
 
 class Judged(NamedTuple):

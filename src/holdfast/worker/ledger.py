@@ -48,7 +48,7 @@ by whom the attempt was claimed that ended so; the upstream's code and message, 
 
 
 def claim(tx: Tx, *, queue: str, worker: str, count: int, lane: str = LANE_READY) -> list[Job]:
-    """Take up to so many jobs of a queue; from now on they are this worker's until its lease ends."""
+    """Claim up to `count` jobs of a queue; from now on they are this worker's until its lease ends."""
     rows = tx.rows("job.claim", queue=queue, owner=worker, count=count, lane=lane)
     if not rows:
         return []

@@ -36,7 +36,7 @@ class Lifeline:
         """The child's end, as it was inherited.
 
         Raises:
-            OSError: the number is no open line.
+            OSError: the number is not an open socket.
         """
         end = socket.socket(fileno=descriptor)
         # What the handlers start must not hold the line open.

@@ -1,8 +1,8 @@
 """Periodic jobs: work that is enqueued by the clock, once for each firing, however many processes watch.
 
-A firing moves the entry's due time and enqueues the job in one transaction; whoever moves it has fired it. Firings
-that nobody was there for are made up for by one, not by many: the next one is counted from now. Schedules are in UTC
-and read against the database's clock.
+A firing moves the entry's due time and enqueues the job in one transaction; the process that moves it has fired
+it. Firings missed while no process was running are made up for by one, not by many: the next one is counted from now.
+Schedules are in UTC and read against the database's clock.
 
 A process fires what it declares and nothing else. So services that know nothing of each other share a store without
 harm, and what is removed from the code stops when the last process that has it stops.
@@ -26,7 +26,7 @@ ENTRY_CHARS_MAX = 120
 """A name and the time must fit into a dedupe key."""
 FIRE_MAX = 1_000
 VOUCH_S = 60.0
-"""So often a process says that it still declares its entries."""
+"""Interval at which a process confirms that it still declares its entries."""
 SILENT_S = 600.0
 """A schedule or payload that nobody has vouched for during this time gives way to that of a process still there."""
 KEPT_S = 7 * 86_400.0

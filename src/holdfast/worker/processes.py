@@ -21,11 +21,11 @@ from holdfast.worker.signals import STOPPING, Bell, Words
 RESTART = Backoff.exponential(0.5, cap_s=10.0)
 """The pauses before a child that died is started again."""
 HEALTHY_S = 60.0
-"""A child that has run so long starts over with the shortest pause when it dies."""
+"""Minimum run time after which a child that dies is started again with the shortest pause."""
 PROCESSES_MAX = 256
 LOOK_S = 1.0
 END_S = 15.0
-"""Beyond the grace time, a child has so long to end before it is killed."""
+"""Time beyond the grace time that a child has to end before it is killed."""
 KILLED = 1
 MISUSED = 2
 """With this code a child ends that was started with words it cannot use; a new one could not either."""

@@ -31,12 +31,12 @@ from holdfast.worker.stock import BATCH_MAX, POLL_S, Claimed, Stock, Want
 T = TypeVar("T")
 
 STRAYS_S = 60.0
-"""So long after a lost reply a claim may still come through that nobody here knows of."""
+"""Time after a lost reply during which a claim that this process does not know of may still come through."""
 STRAYS_LOOK_S = 0.5
 OPEN_LOOK_S = 0.2
-"""So often it is looked whether a handler's own transaction, which it left open, has ended."""
+"""Interval between checks whether a transaction that a handler left open has ended."""
 UNSETTLED_MAX = 4 * BATCH_MAX
-"""With so many outcomes to write down, nothing more is claimed."""
+"""Maximum number of unwritten outcomes; with more, nothing is claimed."""
 
 Settled = tuple[Judged, Unsettled]
 """What became of the attempts that had ended, and what of it came too late."""
@@ -167,7 +167,7 @@ class Pump:
         self._settling = True
         try:
             stray = self._strays_next_s <= monotonic_s() < self._strays_until_s
-            # Whoever looks for claims that nobody knows of must not find those that are just being made.
+            # The search for claims that nobody knows of must not find those that are just being made.
             with self._fetching if stray else nullcontext():
                 if self._exact:
                     self._writing = (*self._finished, *self._settlements, *self._open)

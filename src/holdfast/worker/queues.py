@@ -17,7 +17,7 @@ from holdfast.worker.sequences import LANE_BLOCKED
 from holdfast.worker.wake import CHANNEL
 
 DEPTH_MAX = 10_000
-"""Jobs are counted so far; a deeper queue is shown as at least this deep."""
+"""Maximum number of jobs that are counted; a deeper queue is shown as at least this deep."""
 HEADS_MAX = 10_000
 QUEUES_MAX = 1_000
 WORKERS_MAX = 10_000
@@ -47,7 +47,7 @@ class QueueStatus:
     waiting: int
     """Due later."""
     more: bool
-    """Whether counting stopped: there are at least so many."""
+    """Whether counting stopped at the maximum: there may be more jobs than `ready` and `waiting` say."""
     processing: int
     oldest_ready_s: float | None
     """For how long the oldest of the ready jobs has been due."""

@@ -14,10 +14,10 @@ from holdfast.store import Store
 DAY_S = 86_400.0
 BATCH_ROWS = 1_000
 BATCHES_MAX = 50
-"""So many batches of each sort in one run; the next run goes on."""
+"""Maximum number of batches of each sort in one run; the next run goes on."""
 
 Prune = Callable[[Store, float, int], int]
-"""Deletes, of what has been over for so many seconds, up to so many; how many there were."""
+"""Deletes what ended at least this many seconds ago, at most this many rows; returns how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

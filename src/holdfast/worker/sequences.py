@@ -41,7 +41,7 @@ def rejoin(tx: Tx, job_ids: Sequence[str]) -> None:
 
 
 def reserve(tx: Tx, counts: Counter[str]) -> dict[str, int]:
-    """Lock the sequences, and take so many positions of each; the last of them."""
+    """Lock the sequences and take this many positions of each; returns the last position of each."""
     # Everyone locks in one order, so that two who add to the same sequences never wait for each other.
     return dict(tx.many_rows("sequence.reserve", sorted(counts.items())))
 
@@ -82,7 +82,7 @@ def sweep(tx: Tx, after: str) -> tuple[bool, str]:
 
 
 def prune(store: Store, older_s: float, count: int) -> int:
-    """Forget up to so many sequences that are empty and were not used for so long; how many."""
+    """Forget sequences that are empty and were not used for this long, at most this many; returns how many."""
     asked = {"older_us": int(older_s * 1_000_000), "count": count}
     return store.atomic(lambda tx: tx.run("sequence.prune", **asked), repeatable=True)
 

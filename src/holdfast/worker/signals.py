@@ -14,7 +14,8 @@ from holdfast.base import monotonic_s
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 READ_BYTES_MAX = 4_096
 AGAIN_S = 0.5
-"""A signal that follows so soon is the same word: supervisors signal a process and, with its group, once more."""
+"""Time after the first signal in which another one counts as the same: supervisors signal a process and, with its
+group, once more."""
 
 
 class Waitable(Protocol):

@@ -11,11 +11,11 @@ from holdfast.worker.crew import Crew
 from holdfast.worker.job import Job
 
 POLL_S = 1.0
-"""A queue is looked at so often even when nobody said that there is work."""
+"""Interval at which a queue is looked at even when no wake-up said that there is work."""
 ALONE_S = 1.0
-"""So often a worker looks for jobs that are to be tried apart."""
+"""Interval at which a worker looks for jobs that are to be tried apart."""
 SUSPECT_S = 10.0
-"""A job tried apart that has run so long is no longer suspected of killing its worker at once."""
+"""Run time after which a job tried apart is no longer suspected of killing its worker at once."""
 BATCH_MAX = 1_000
 
 
@@ -50,7 +50,7 @@ class Stock:
     ended: int = 0
     """How many attempts have ended; counted under the crew's lock."""
     ended_seen: int = 0
-    """So many of them the last look took into account."""
+    """How many of them the last look took into account."""
     claim_at: int = 0
     """From this load down a claim is worth while."""
     looked_s: float = 0.0
@@ -98,7 +98,7 @@ class Stock:
                 # Lowered before the claim: a wake-up that comes during it must not be forgotten.
                 self.promising = False
                 wants.append(Want(name, ledger.LANE_READY, min(reach - load, BATCH_MAX)))
-        # Whoever has just come to an idle worker need not wait for this look as well: it has time for a while yet.
+        # A job that has just come to an idle worker need not wait for this look as well: it can be put off a little.
         patience_s = 2 * ALONE_S if wants and load == 0 else ALONE_S
         due = self.alone_more or now_s - self.looked_alone_s >= patience_s
         if due and load < self.crew.settings.concurrency + self.ahead and not self._suspecting(now_s):

@@ -20,7 +20,7 @@ _first = threading.Lock()
 
 @contextmanager
 def first() -> Iterator[None]:
-    """Around a transaction after which jobs are told as enqueued: whoever claims them meanwhile tells afterwards."""
+    """Around a transaction after which jobs are reported as enqueued: a claim made meanwhile is reported afterwards."""
     with _first:
         yield
 

@@ -61,7 +61,7 @@ class Notifier:
     def turn(self, queue: str) -> Follow | None:
         """The statement that tells of this queue, where nobody told a moment ago: to be sent right behind the commit.
 
-        A lone job is begun the sooner. Whoever has it sent calls `store.woken`, and else `wake`.
+        A lone job is begun the sooner. The caller then calls `store.woken` if the statement was sent, else `wake`.
         """
         with self._lock:
             now_s = REAL.monotonic_s()
@@ -121,7 +121,7 @@ class Listener:
             return
         self._store.off_wake(self._tell)
         self._stopping.set()
-        self._stop.close()  # whoever waits at the other end sees it at once
+        self._stop.close()  # the thread that waits at the other end sees it at once
         self._thread.join(timeout=2 * LISTEN_S)
 
     def _run(self) -> None:

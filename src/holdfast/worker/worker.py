@@ -38,15 +38,15 @@ OWN_CONNECTIONS = 4
 GRACE_S = 30.0
 RESERVE_S = 8.0
 RESERVE_SHARE = 0.5
-"""While the database is away, so much of the grace time is kept for the end of everything else, and so large a share of
-it at most: each part that wants to write something once more has to find out for itself that it cannot."""
+"""While the database is away, `RESERVE_S` of the grace time, but at most this share of it, is kept for ending
+everything else: each part that wants to write something once more has to find out for itself that it cannot."""
 TURN_WAIT_S = 0.25
 NUDGE_S = 0.005
-"""After a wake-up the heart looks so much later: what was claimed then is begun first."""
+"""Delay between a wake-up and the look for due jobs: what was claimed on the wake-up is begun first."""
 LOOP_END_S = 2.0
-"""So long coroutines may take to end after they were cancelled."""
+"""Maximum time that coroutines may take to end after they were cancelled."""
 TROUBLE_S = 0.2
-"""After a database failure the next turn waits so long, so that an outage is not hammered."""
+"""Pause before the next turn after a database failure, so that the database is not flooded with attempts."""
 TROUBLE_TOLD_S = 10.0
 """The same trouble is logged at most once in this time: an outage is not told five times a second."""
 
@@ -68,15 +68,15 @@ class Worker:
         """
         Args:
             queues: which queues it serves, and how; None takes what the handlers say, else `default`.
-            lease_s: so long its jobs stay its own without a sign of life; others have them after 1.2 times that.
-            grace_s: so long `stop` waits for what runs, before it is given back.
+            lease_s: how long its jobs stay its own without a renewal; other workers take them after 1.2 times that.
+            grace_s: how long `stop` waits for running jobs before it gives them back.
             periodic: what is enqueued by the clock; None takes the schedules of the handlers.
             retention: how long things are kept; None is a week for complete jobs and dead letters for ever.
 
         Raises:
             CronInvalid: a schedule of the handlers cannot be meant; the text names the field.
             ArgumentInvalid: a part or a time cannot be meant, or a queue is given twice; it names which.
-            TypeError: one of the queues is no QueueSettings.
+            TypeError: one of the queues is not a QueueSettings.
         """
         if not hasattr(store, "twin"):
             raise refused("store", store, "give the Store itself: Worker(Store.open(), handlers)")

@@ -316,5 +316,5 @@ def catalog_at(root: str) -> Catalog:
     return Catalog(NAME, docs=f"{root}/errors/", extends=(COMMERCE,))
 
 
-# Declared in a file of its own; whoever reads this catalog sees all of it.
+# Declared in a file of its own; imported here so that a reader of this catalog sees all of it.
 from holdfast_systems.commerce import faults_outside as _faults_outside  # noqa: E402, F401

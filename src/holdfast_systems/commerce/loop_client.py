@@ -46,7 +46,7 @@ class _Held:
     def __init__(self, client: HttpClient) -> None:
         self.client = client
         self.closed = False
-        # Whoever ends a loop cancels its tasks first: that is when the connections are to be closed.
+        # The tasks of a loop are cancelled before it ends: that is when the connections are to be closed.
         self._end = asyncio.create_task(self._until_cancelled(), name="holdfast-commerce-client")
 
     async def _until_cancelled(self) -> None:

@@ -1,4 +1,4 @@
-"""What a service is to whoever assembles it: the context it is given, and what it puts there.
+"""What a service is to the code that assembles it: the context it is given, and what it puts there.
 
 Always true: a service reaches the others over HTTP, also where they stand in the same process.
 """

@@ -69,7 +69,7 @@ class Tokens:
     def sign(
         self, kind: TokenKind, tenant: str, *, lasting_s: float, instance: str = "", user: str = "", ticket: str = ""
     ) -> str:
-        """A token that is valid for so long."""
+        """A token that is valid for `lasting_s` seconds."""
         said = [tenant, now_us() + round(lasting_s * 1e6), instance, user, ticket]
         body = urlsafe_b64encode(encode(said).encode()).decode().rstrip("=")
         return f"{kind}.{body}.{self._mark(kind, body)}"

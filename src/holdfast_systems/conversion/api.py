@@ -131,7 +131,7 @@ def application(
 
 
 def _from_own_pages(app: Application, origin: str) -> Application:
-    """A page of another site changes nothing with the cookie of whoever looks at it."""
+    """Refuse changes that a page of another site sends with the cookie of its visitor."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] not in READING and is_foreign(scope, origin):
@@ -142,7 +142,7 @@ def _from_own_pages(app: Application, origin: str) -> Application:
 
 
 def _with_slash(app: Application, page: str) -> Application:
-    """Whoever asks for the bare path of the system is sent to its page."""
+    """Redirect requests for the bare path of the system to its page."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] in ("", scope.get("root_path", "")):

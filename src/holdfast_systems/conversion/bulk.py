@@ -20,7 +20,7 @@ from holdfast_systems.conversion.model import xml_file_name
 MISSING = "missing.txt"
 """The entry of an archive that names the files which were gone when it was made."""
 ROWS_MAX = 1_000
-"""So many are handled with one request; what is left is told."""
+"""Maximum number of conversions that are handled with one request; the page shows what is left."""
 NOT_FOUND, CONFLICT = CORE["NOT_FOUND"].code, CORE["CONFLICT"].code
 PASSED_OVER = frozenset({NOT_READY.code, EXPIRED.code, NOT_FOUND, CONFLICT})
 """What another browser window, a worker or retention may have changed meanwhile."""
@@ -65,7 +65,7 @@ class Bulk:
         """A ZIP of these results, piece by piece.
 
         Raises:
-            Failure: IO_ERROR; what was sent by then is no archive.
+            Failure: IO_ERROR; what was sent by then is not an archive.
         """
         out = _Gathered()
         missing: list[str] = []

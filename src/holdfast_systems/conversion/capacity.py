@@ -13,7 +13,7 @@ from threading import Lock
 from holdfast.base import monotonic_s
 
 RISE = 0.1
-"""So much of one place is added with each round of conversions that were taken."""
+"""Part of one place that is added with each round of conversions that were taken."""
 
 
 class Capacity:

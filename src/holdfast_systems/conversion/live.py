@@ -18,9 +18,9 @@ from holdfast_systems.conversion.conversions import Conversions
 
 LOOK_S = 0.25
 REFRESH_S = 5.0
-"""A listing is read anew so often even when nothing says that it changed: a deleted row tells nobody."""
+"""Interval at which a listing is read anew even when nothing says that it changed: a deleted row is not reported."""
 STREAM_S = 30.0
-"""So long one stream lasts at most."""
+"""Maximum duration of one stream."""
 STREAMS_MAX = 256
 STREAMS_PER_OWNER_MAX = 4
 """A browser keeps six connections to one address for all its pages; some must be left for uploads."""

@@ -31,7 +31,7 @@ from holdfast_systems.conversion.steps import Converter
 from holdfast_systems.conversion.upkeep import Upkeep
 
 STORAGE_THREADS = 16
-"""So many uploads and downloads may wait for the storage at once; further ones wait for them."""
+"""Maximum number of uploads and downloads that wait for the storage at once; further ones wait for them."""
 
 
 def build(ground: Ground) -> System:
@@ -58,7 +58,7 @@ def build(ground: Ground) -> System:
         conversions, bulk, live, settings, ground.store, Patient(threads), quota, address=ground.address, spool=spool
     )
     sessions = Sessions(secret)
-    # How many run at once here without that is said by the queue, or by whoever starts the worker.
+    # How many run at once here without that is set by the queue, or by the program that starts the worker.
     capacity = Capacity(CONCURRENCY_MAX)
 
     def stop() -> None:

@@ -25,7 +25,7 @@ MAPPING_SHAPE = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 DEFAULT_MAPPING = "text"
 PDF_MARK = b"%PDF-"
 PDF_MARK_WITHIN_BYTES = 1_024
-"""Readers allow something before the mark; further in, it is no PDF."""
+"""Length of the beginning that must hold the mark: readers allow something before it; further in, it is not a PDF."""
 
 HELD = "Gateway busy, paused. Will retry automatically."
 FAILING = "Gateway busy. Files are not converted until it recovers."

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from holdfast_systems.conversion.gateway import Gateway
 
 PLACES_MAX = 64
-"""So many processes of one machine may each have a gateway in the same folder."""
+"""Maximum number of processes of one machine that each have a gateway in the same folder."""
 
 
 class Place:
-    """The gateway's address. Our own process is started by whoever asks first, and ended by `stop`."""
+    """The gateway's address. Our own process is started by the first call that needs it, and ended by `stop`."""
 
     def __init__(self, address: str, folder: Path, *, bytes_max: int, switchable: bool) -> None:
         self._given = address.rstrip("/")

@@ -47,7 +47,7 @@ class Quota:
     def __init__(self, store: Store, settings: Settings, secret: Secret) -> None:
         """
         Args:
-            secret: of the digests of addresses, which say nothing to whoever reads the table.
+            secret: the key of the digests of addresses, so that a reader of the table learns no address.
         """
         self._store = store
         self._settings = settings
@@ -93,7 +93,7 @@ class Quota:
             raise refusal
 
     def refusal(self, tx: Tx, sender: Sender, *, more_bytes: int) -> Failure | None:
-        """Why so much more is refused; None when it is not."""
+        """Why an upload of this many more bytes is refused; None when it is not."""
         row = tx.row("conversion.usage", owner=sender.owner, address=sender.address)
         assert row is not None
         return judged(Usage(*map(int, row)), self._settings, more_bytes=more_bytes)
@@ -105,7 +105,7 @@ class Quota:
 
 
 def judged(usage: Usage, settings: Settings, *, more_bytes: int) -> Failure | None:
-    """Which quota so many bytes more would go past, if any."""
+    """The failure of the quota that an upload of this many more bytes would exceed; None when there is none."""
     if usage.store_bytes + more_bytes > settings.store_bytes_max:
         return _full("bytes", usage.store_bytes, settings.store_bytes_max)
     held = (

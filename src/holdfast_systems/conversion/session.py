@@ -1,4 +1,4 @@
-"""Whose a request is: a signed session cookie, given to whoever comes without one.
+"""Whose a request is: a signed session cookie, given to a client that comes without one.
 
 Always true: an owner's id is accepted only with our signature; a cookie that was changed is as good as none.
 """

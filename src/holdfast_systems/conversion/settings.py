@@ -51,25 +51,25 @@ class Settings:
     concurrency: int = 4
     """The most conversions at once in each worker process; fewer while the gateway has no place for them."""
     busy_max_s: float = 6 * HOUR_S
-    """A job that the gateway had no place for is put off without spending an attempt, for so long in all."""
+    """Maximum time since its first attempt that a job is put off for a busy gateway; this spends no attempt."""
     retry_max_attempts: int = 3
     """All attempts, the first included."""
     retry_delays_s: tuple[float, ...] = (5.0, 15.0, 45.0)
     """The waits between attempts, give or take a fifth; the last serves for all that follow."""
     breaker_mode: BreakerMode = BreakerMode.HOLD
     breaker_ratio: float = 0.5
-    """The breaker opens when so great a share of the attempts failed with GW_5XX or GW_TIMEOUT."""
+    """Share of the attempts that must have failed with GW_5XX or GW_TIMEOUT for the breaker to open."""
     breaker_calls_min: int = 5
     """Fewer attempts in the window say too little."""
     breaker_window_s: float = 180.0
     breaker_open_s: float = 10.0
     """How often the gateway's health is asked while the breaker is open."""
     retention_s: float = 3 * DAY_S
-    """PDFs and results are deleted so long after their job has ended."""
+    """How long PDFs and results are kept after their job has ended."""
     failed_retention_s: float = 6 * HOUR_S
     """PDFs of failed conversions, and the rows of uploads that were refused, are deleted after this."""
     forget_s: float = 30 * DAY_S
-    """Rows of the list are deleted so long after their files."""
+    """How long rows of the list are kept after their files were deleted."""
     sweep_s: float = 600.0
     """How often retention runs."""
     orphan_s: float = 3_600.0

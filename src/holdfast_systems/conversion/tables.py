@@ -14,7 +14,7 @@ PACKAGE = "holdfast_systems.conversion"
 SYSTEM = "conversion"
 TWIN_TRIES = 5
 RESERVED_S = 30.0
-"""So long a failed upload that is about to be revived keeps its key."""
+"""How long a failed upload that is about to be revived keeps its key."""
 
 
 def prepare(store: Store) -> None:

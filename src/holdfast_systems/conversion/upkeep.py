@@ -19,9 +19,9 @@ from holdfast_systems.conversion.settings import Settings
 
 BATCH_ROWS = 200
 BATCHES_MAX = 50
-"""So many batches of each sort in one run; the next run goes on."""
+"""Maximum number of batches of each sort in one run; the next run goes on."""
 PAGES_MAX = 50
-"""So many pages of files are looked at in one run; the next run goes on after them."""
+"""Maximum number of pages of files that are looked at in one run; the next run goes on after them."""
 
 
 class Upkeep:

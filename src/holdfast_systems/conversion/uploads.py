@@ -38,9 +38,9 @@ FORM_BYTES_MAX = 65_536
 PARTS_MAX = 16
 FIELD_BYTES_MAX = 1_024
 NAME_WAIT_S = 2.0
-"""So long the name of a file is waited for that announces too many bytes: its refusal is shown under that name."""
+"""Maximum time to wait for the name of a file that announces too many bytes: its refusal is shown under that name."""
 FLUSH_BYTES = 1_048_576
-"""So much is gathered before it is written."""
+"""Number of bytes that are gathered before they are written."""
 
 
 class Refused(Exception):
@@ -61,13 +61,13 @@ async def receive(
     large: Fault,
     announced: int | None = None,
 ) -> Received:
-    """The form's file, whole and found to be a PDF; whoever gets it closes it.
+    """The form's file, whole and found to be a PDF; the caller closes it.
 
     Args:
         announced: how many bytes the whole form says that it has.
 
     Raises:
-        Failure: VALIDATION_ERROR for a form that is none.
+        Failure: VALIDATION_ERROR for a form that is not one.
         Refused: TOO_LARGE as soon as the limit is passed, NOT_PDF, or IO_ERROR because the spool cannot be written.
     """
     form = _Form(content_type, limit=limit, large=large)
@@ -177,7 +177,7 @@ class _Form:
     def take(self) -> list[bytes]:
         """What has been gathered since the last time and is worth keeping."""
         taken, self._pending, self.gathered = self._pending, [], 0
-        # What is no PDF is read to its end, so that the client hears the answer, but it is not kept.
+        # What is not a PDF is read to its end, so that the client hears the answer, but it is not kept.
         return taken if is_pdf(self.beginning) else []
 
     def _callbacks(self) -> MultipartCallbacks:

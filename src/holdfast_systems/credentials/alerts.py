@@ -23,7 +23,7 @@ OPS_TYPE = "ops.alert"
 LOOK_S = 5.0
 """How often dead letters are looked for that nobody was told of; those of this process are told at once."""
 OVERLAP_US = 60_000_000
-"""What was given up longer ago than the last look by so much was seen by it."""
+"""Overlap of two looks: what was given up more than this long before a look was seen by it or an earlier one."""
 BATCH = 100
 BATCHES_MAX = 100
 ERROR_CHARS_MAX = 500

@@ -140,7 +140,7 @@ def _prepared(event: Mapping[str, Json]) -> tuple[str, bytes]:
 
 
 def _read(reply: HttpReply) -> Any:
-    """What the engine answered: its JSON, its text where that is no JSON, or None where it said nothing.
+    """What the engine answered: its JSON, its text where that is not JSON, or None where it said nothing.
 
     Raises:
         Failure: it refused, by the same tables as durable deliveries.

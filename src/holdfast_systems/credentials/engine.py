@@ -66,7 +66,7 @@ class Engine:
         return self.settings.trusted_proxies
 
     def admit(self, platform: str, address: Address | None) -> None:
-        """Let whoever sends from this address come in, before a byte of the body is read.
+        """Admit a sender by its platform and address, before a byte of the body is read.
 
         Raises:
             Failure: NOT_FOUND, FORBIDDEN; SERVICE_UNAVAILABLE during maintenance.

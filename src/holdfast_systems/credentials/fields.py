@@ -14,7 +14,7 @@ TEXT_CHARS_MAX = 2_000
 NOTE_CHARS_MAX = 500
 EVENT_ID_CHARS_MAX = 50
 PROBLEMS_MAX = 50
-"""So many bad fields are told of."""
+"""Maximum number of bad fields that are reported."""
 REQUIRED = "required"
 
 
@@ -110,7 +110,7 @@ def problems(document: Mapping[str, Any], shape: Sequence[Field]) -> list[Proble
 
 
 def text_reason(value: object, chars_max: int = NAME_CHARS_MAX) -> str | None:
-    """Why this is no text that can be kept; None when it is."""
+    """Why this is not a text that can be kept; None when it is."""
     if not isinstance(value, str):
         return "type"
     if not value.strip():

@@ -122,7 +122,7 @@ NOTHING = Standing()
 
 
 def worth(heard: Heard) -> Standing:
-    """What one contribution gives whoever made it. A rejected one counts as made, and is worth nothing."""
+    """What one contribution gives the person who made it. A rejected one counts as made, and is worth nothing."""
     verified, rejected = min(heard.verified, 1), min(heard.rejected, 1)
     points = CONTRIBUTION_POINTS + EVIDENCE_POINTS * heard.evidence + VERIFIED_POINTS * verified
     return Standing(

@@ -21,7 +21,7 @@ def parsed(body: bytes) -> dict[str, Json]:
     """The body as a JSON object.
 
     Raises:
-        Failure: INVALID_JSON; INVALID_PAYLOAD when it is no object.
+        Failure: INVALID_JSON; INVALID_PAYLOAD when it is not an object.
     """
     try:
         document = decode(body, bytes_max=max(len(body), 1))

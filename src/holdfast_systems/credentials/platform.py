@@ -30,7 +30,7 @@ TENANT = "credentials"
 """Whose endpoints and events these are, among all that share the store."""
 SCHEME = "body-hmac"
 CONCURRENCY = 100
-"""So many deliveries are under way at once, all of them to one endpoint if there is only one."""
+"""Maximum number of concurrent deliveries, all of them to one endpoint if there is only one."""
 REPROCESSED = 10
 PAGE_ROWS_MAX = 200
 REASON_CHARS_MAX = 500

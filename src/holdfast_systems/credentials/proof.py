@@ -23,7 +23,7 @@ from holdfast_systems.credentials.model import EvidenceType
 
 AGE_DAYS_MAX = 30
 AHEAD_S_MAX = 300
-"""So far may the sender's clock be ahead of ours."""
+"""Maximum time by which the sender's clock may be ahead of ours."""
 WITNESSES_MAX = 50
 DAY_S = 86_400
 TIMESTAMP, MEDIA_HASH, WITNESSES = "proof.timestamp", "proof.media_hash", "proof.witnesses"

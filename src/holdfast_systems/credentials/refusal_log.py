@@ -19,9 +19,9 @@ from holdfast.store import Store, Tx
 
 WRITE_S = 1.0
 GATHERED_MAX = 1_000
-"""So many different refusals wait in memory; further ones are counted under no address."""
+"""Maximum number of different refusals that wait in memory; further ones are counted without their address."""
 ROWS_MAX = 200
-"""So many rows are kept for each platform: those that were heard of last."""
+"""Maximum number of rows that are kept for each platform: those that were heard of last."""
 KEPT_US = 7 * 86_400 * 1_000_000
 TEXT_CHARS_MAX = 300
 SIGNATURE_CODES = frozenset(fault.code for fault in SIGNATURE_FAULTS)

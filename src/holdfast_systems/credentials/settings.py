@@ -58,7 +58,7 @@ class SenderSettings:
     delays_s: tuple[float, ...] = DELAYS_S
     timeout_s: float = TIMEOUT_S
     allowed_targets: frozenset[str] = frozenset()
-    """Exact hosts and ports that are no public addresses and may be sent to all the same."""
+    """Exact hosts and ports that are not public addresses and may be sent to all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

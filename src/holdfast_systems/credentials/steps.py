@@ -27,7 +27,7 @@ from holdfast_systems.credentials.model import (
 )
 
 BATCH_MAX = 64
-"""So many events that arrive together share one commit."""
+"""Maximum number of events that arrive together and share one commit."""
 
 
 @dataclass(frozen=True, slots=True)

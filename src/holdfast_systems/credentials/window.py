@@ -1,8 +1,8 @@
-"""The rate limit of a platform: so many requests in a window of time, counted for all processes together.
+"""The rate limit of a platform: a number of requests in a window of time, counted for all processes together.
 
 A window opens with the first request after the last one closed. A process takes a share of it at once and spends that
 by itself, so that most requests ask nobody; what a process leaves unspent is lost with the window. So never more than
-the limit passes in one window, and whoever is refused is told when the next one opens.
+the limit passes in one window, and a refused caller is told when the next one opens.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ NAME_CHARS_MAX = 200
 WEBSITE_CHARS_MAX = 500
 EMAIL_CHARS_MAX = 254
 VALUE_CHARS_MAX = 200
-"""So much of a bad value is shown."""
+"""Maximum number of characters of a bad value that are shown."""
 PROBLEMS_MAX = 50
 
 _HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*\Z", re.I)

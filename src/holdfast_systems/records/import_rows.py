@@ -16,7 +16,7 @@ from holdfast_systems.records.faults import MALFORMED_JSON, VALIDATION_ERROR
 from holdfast_systems.records.model import website_key
 
 PART_BYTES = 4 * 1_048_576
-"""Parts are about so large: what is done of one again after a crash, at most."""
+"""Approximate size of a part: at most one part is done again after a crash."""
 ROW_BYTES_MAX = 262_144
 TYPES = {"company": fields.COMPANY, "person": fields.PERSON}
 TYPE = fields.Field(name="type", title="Type", required=True, choices=tuple(TYPES))
@@ -74,7 +74,7 @@ def cut(buffer: bytearray, format: Format, *, last: bool) -> bytes | None:
 
 
 def _boundary(buffer: bytearray, format: Format, within: int) -> int:
-    """Where the last whole row ends within so many bytes; 0 is nowhere. In CSV a break between quotes ends nothing."""
+    """Where the last whole row ends in `within` bytes; 0 is nowhere. In CSV a break between quotes ends nothing."""
     end = buffer.rfind(b"\n", 0, within)
     quotes = buffer.count(b'"', 0, end) if format is Format.CSV and end >= 0 else 0
     while end >= 0 and quotes % 2:
@@ -155,7 +155,7 @@ def _of_line(line: bytes) -> Row:
 def _of_cells(cells: Sequence[str], columns: Sequence[str]) -> Row:
     if len(cells) > len(columns):
         return _bad([fields.problem("row", len(cells), "max_length", f"The row has more cells than {len(columns)}")])
-    # An empty cell is no value: rows of both types share the columns.
+    # An empty cell is not a value: rows of both types share the columns.
     return read_row({name: cell for name, cell in zip(columns, cells, strict=False) if cell.strip()})
 
 

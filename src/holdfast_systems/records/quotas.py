@@ -144,7 +144,7 @@ class Quotas:
                     lambda tx: _phase(tx, account_id, current, given_back=given_back, counted=counted)
                 )
             except Failure:
-                # Reads may still be answered, by a standby for one; whoever needs the store fails for that reason.
+                # Reads may still be answered, by a standby for one; what needs the store fails for that reason.
                 account.until_s = asked_s + REMEMBERED_S
                 return
             account.quota, account.periods, account.until_s = quota, current, asked_s + REMEMBERED_S

@@ -29,7 +29,7 @@ class Settings:
     renewal_url: str = ""
     """Where an expired key is renewed; without one, the system's own page."""
     key_days: int = 90
-    """A key without an end of its own expires after so many days."""
+    """Number of days after which a key without an end of its own expires."""
     requests_per_minute: int = 60_000
     """For each account, unless its quota says otherwise."""
     threads: int = 32
@@ -56,7 +56,7 @@ class Settings:
     enrichment_host_interval_s: float = 1.0
     """Between two requests to the same website, whichever process makes them."""
     enrichment_targets: tuple[str, ...] = ()
-    """For development: exact hosts and ports that are no public addresses and may be fetched all the same."""
+    """For development: exact hosts and ports that are not public addresses and may be fetched all the same."""
     import_bytes_max: int = 1_073_741_824
     """The largest file of an import."""
     import_batch_rows: int = 5_000

@@ -38,7 +38,7 @@ def assign(tx: Tx, account_id: str, slot_uid: str, person_uid: str, on_conflict:
         Failure: SLOT_NOT_FOUND, PERSON_NOT_FOUND; BUSINESS_RULE_VIOLATION for a person of another company;
             SLOT_CONFLICT when somebody else sits there and nothing else was asked for.
     """
-    # The person before the slot, as whoever removes a person locks them: two who lock crosswise would wait for ever.
+    # The person before the slot, the order in which removing a person locks them: crosswise they would wait for ever.
     person = tx.records("records.person_held", uid=person_uid, account_id=account_id)
     slot, occupant = _held(tx, account_id, slot_uid)
     if not person:
@@ -53,7 +53,7 @@ def assign(tx: Tx, account_id: str, slot_uid: str, person_uid: str, on_conflict:
 
 
 def free(tx: Tx, account_id: str, slot_uid: str) -> dict[str, Any]:
-    """Take whoever sits there out of the slot; a free slot stays free.
+    """Remove the current occupant from the slot; a free slot stays free.
 
     Raises:
         Failure: SLOT_NOT_FOUND.
@@ -71,7 +71,7 @@ def reviews(tx: Tx, account_id: str, *, after: str, count: int, status: str | No
 
 
 def decide(tx: Tx, account_id: str, review_id: str, decision: Decision, *, by: str) -> dict[str, Any]:
-    """Close a review; approved, the person gets the slot, whoever sits there now.
+    """Close a review; approved, the person gets the slot, even when another person sits there now.
 
     Raises:
         Failure: REVIEW_NOT_FOUND; BUSINESS_RULE_VIOLATION when it is decided already or the person has gone.

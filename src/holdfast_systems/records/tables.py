@@ -12,7 +12,7 @@ from holdfast_systems.records.model import Kind, day_of, uid
 PACKAGE = "holdfast_systems.records"
 SYSTEM = "records"
 BLOCK = 100
-"""So many numbers a process takes at once; those that it does not use are never used."""
+"""Number of id numbers that a process takes at once; those that it does not use are never used."""
 
 
 def prepare(store: Store) -> None:
@@ -48,7 +48,7 @@ class Numbers:
             return uid(kind, day, left.pop())
 
     def many(self, kind: Kind, count: int) -> list[str]:
-        """So many new ids, in order, by one statement."""
+        """This many new ids, in order, by one statement."""
         day = day_of(now_us())
         first = self._first(kind, day, count)
         return [uid(kind, day, number) for number in range(first, first + count)]

@@ -12,7 +12,7 @@ QUEUE = "records.upkeep"
 KIND = "records.upkeep"
 EVERY_S = 3_600.0
 PARTS_KEPT_S = 30 * 86_400.0
-"""Parts of imports that nobody finished are kept so long."""
+"""How long parts of unfinished imports are kept."""
 USAGE_KEPT_US = 400 * 86_400_000_000
 
 

@@ -36,7 +36,7 @@ ATTEMPTS = 3
 COME_BACK_S = {"VALIDATION_SERVICE_ERROR": 300.0}
 """When a caller should ask again after a failure; a minute for codes that are not named."""
 EACH_S = 0.5
-"""About so long a verification takes: what a caller is asked to wait while the queue is full."""
+"""Approximate duration of a verification; it sets how long a caller is asked to wait while the queue is full."""
 
 _LOG = logging.getLogger("holdfast.records")
 

@@ -72,7 +72,7 @@ class NoData:
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """The website was asked a moment ago; it is its turn after so many seconds."""
+    """The website was asked a moment ago; it is its turn after `delay_s` seconds."""
 
     delay_s: float
 

@@ -104,7 +104,7 @@ def api(
     *,
     signed_in: Callable[[Scope], Awaitable[bool]],
 ) -> Application:
-    """The API, for whoever has the operator's token or a session of the page."""
+    """The API, for callers with the operator's token or a session of the page."""
     app = FastAPI(
         title="Reports",
         summary="Flow runs whose reports are written by a language model",

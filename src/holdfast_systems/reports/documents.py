@@ -66,7 +66,7 @@ def check_submitted(body: object) -> Document:
 
 
 def check_run(body: object) -> Document:
-    """What a worker needs of a run's document, whoever wrote it.
+    """Check that a run's document, whatever wrote it, has what a worker needs; returns the document.
 
     Raises:
         Failure: FLOW_RUN_INVALID, which names the field.

@@ -51,7 +51,7 @@ FOLLOWED = "FOLLOWED"
 """Dependants were made ready; the steps themselves are for another invocation."""
 LATER = 1 << 62
 CROWD = 3
-"""After so many lost attempts the waits grow."""
+"""Number of lost attempts after which the waits grow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Outcome:
     code: str | None = None
     """What the step failed with."""
     failure: Failure | None = None
-    """Set when the step is to be tried again: whoever delivers events delivers this one again."""
+    """Set when the step is to be tried again: the sender of the event delivers it again."""
 
     def document(self) -> dict[str, Any]:
         """As it is answered."""
@@ -122,7 +122,7 @@ class Invocations:
                 snapshot = self._recovered(snapshot, owner)
             patch = followed(snapshot.document, at_us=snapshot.read_us)
             if patch:
-                # Whoever was faster has changed the document, and its change has an event of its own.
+                # A faster invocation may have changed the document, and its change has an event of its own.
                 following = self._links.runs.call(self._runs.patch, snapshot, patch) or self._get(run_id)
                 if not is_event or following is None:
                     return Outcome(result=FOLLOWED)

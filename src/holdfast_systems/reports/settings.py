@@ -50,7 +50,7 @@ class Settings:
     finalize_budget_s: float = 120.0
     """Time of an invocation that is kept for storing the artifact and finalising the step."""
     repair_min_s: float = 30.0
-    """A repair attempt begins only when so much time is left beside the time for finalising."""
+    """Minimum time that must be left, beside the time for finalising, for a repair attempt to begin."""
     max_gemini_attempts: int = 1
     """Calls of the model in one invocation that may fail."""
     max_repair_attempts: int = 1

@@ -48,7 +48,7 @@ def bars(title: str, shown: Sequence[Bar], *, empty: str) -> Markup:
 
 
 def columns(title: str, shown: Sequence[Bar], *, threshold_after: int | None = None, note: str, empty: str) -> Markup:
-    """A column for each, in order; the threshold is a line after so many of them."""
+    """A column for each, in order; the threshold is a line after `threshold_after` of them."""
     if not any(bar.value for bar in shown):
         return element("p", empty, class_="empty")
     most = nice_above(max(bar.value for bar in shown))

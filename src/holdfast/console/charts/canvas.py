@@ -67,7 +67,7 @@ def floor_tenth(value: float) -> float:
 
 
 def spread(count: int, shown: int) -> list[int]:
-    """Which of so many places have their names written below: evenly, the first and the last among them."""
+    """Which of `count` places have their names written below: at even distances, from the first on."""
     if count <= shown:
         return list(range(count))
     step = ceil((count - 1) / (shown - 1))

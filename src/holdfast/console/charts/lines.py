@@ -15,7 +15,7 @@ HEADROOM = 3
 """Above the highest value, so that a line on it can be seen whole."""
 NOTHING = "Nothing was measured in this time."
 ROWS_MAX = 500
-"""So many steps the table shows, the last ones."""
+"""Maximum number of steps that the table shows: the last ones."""
 SPANS_REMEMBERED = 4_096
 """All charts of a page have the same steps, and so has the page a moment later."""
 Told = Callable[[float], str]

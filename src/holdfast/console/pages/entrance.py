@@ -1,4 +1,4 @@
-"""The way in, for whoever has no access yet; and a form that arrived too late, to be sent once more."""
+"""The way in, for a visitor that has no access yet; and a form that arrived too late, to be sent once more."""
 
 from __future__ import annotations
 

@@ -12,14 +12,15 @@ from holdfast.http.markup import Markup, element, joined
 from holdfast.worker.queues import Queues, QueueStatus
 
 DEPTH_MAX = 1_000
-"""Jobs are counted so far: `1,000+`."""
+"""Maximum number of jobs that are counted; from there on `1,000+` is shown."""
 SHOWN_MAX = 12
-"""So many queues stand in sight: first what something holds, then what is latest. The others are folded."""
+"""Maximum number of queues shown unfolded: first those that are not running, then those whose jobs have been due
+longest. The others are folded."""
 FOLDED_MAX = 200
 SAME_S = 60.0
 """Queues that are this little apart keep the order of their names, so that rows do not jump about."""
 HANDS_MAX = 50
-"""So many queues have their forms shown; the others are reached by the command line."""
+"""Maximum number of queues whose forms are shown; the others are reached by the command line."""
 COLUMNS = (
     Column("queue"),
     Column("state", "self"),

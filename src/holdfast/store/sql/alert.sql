@@ -1,4 +1,4 @@
--- Alerts: where each cause stands. Every move names the version that it leaves: zero rows, and somebody else moved it.
+-- Alerts: where each cause stands. Every move names the version that it leaves; zero rows: another process moved it.
 
 -- name: states
 SELECT rule, cause, phase, began_us, fired_us, resolved_us, value, at_us, version, notices

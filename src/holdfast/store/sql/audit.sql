@@ -41,7 +41,7 @@ SELECT id, at_us, actor_kind, actor, address, verb, subject, reason, state, resu
  ORDER BY id DESC LIMIT :count;
 
 -- name: prune
--- Of the oldest so many, what has been kept long enough. Ids begin with the time, so nothing behind them is older.
+-- Of the oldest `count`, the rows that were kept long enough. Ids begin with the time, so nothing behind them is older.
 DELETE FROM holdfast_audit
  WHERE id IN (SELECT id FROM (SELECT id, at_us FROM holdfast_audit ORDER BY id LIMIT :count) AS oldest
                WHERE at_us < {now_us} - :older_us);

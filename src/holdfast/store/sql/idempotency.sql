@@ -1,4 +1,4 @@
--- A key belongs to whoever holds its token. Token 0 is nobody's: the key was released.
+-- A key belongs to the holder of its token. Token 0 has no holder: the key was released.
 -- Rows that a holder has locked in a transaction of its own are passed over, so that no twin waits for a stranger's
 -- commit.
 
@@ -12,7 +12,7 @@ ON CONFLICT (tenant, operation, key) DO NOTHING
 RETURNING first_seen_us;
 
 -- name: begin_again
--- Only if the key is still as it was seen: in that state, under that token, and nobody's.
+-- Only if the key is still as it was seen: in that state, under that token, and without a holder.
 UPDATE holdfast_idempotency
    SET request_hash = :request_hash, state = 'working', token = :token, lease_until_us = {now_us} + :lease_us,
        status = NULL, headers = NULL, body = NULL, resources = NULL,

@@ -158,8 +158,9 @@ SELECT subject, claimed_us FROM holdfast_journal AS journal
 SELECT id, token, state || '' FROM holdfast_job WHERE id {among: ids} /* postgresql: FOR UPDATE SKIP LOCKED */;
 
 -- name: see
--- Jobs that came with somebody else's transaction; whoever takes this mark off tells that they were enqueued. One that
--- may be claimed is left for a moment to whoever claims it, who tells as well: that spares this write.
+-- Jobs that came with a transaction of the user's own; the process that takes this mark off tells that they were
+-- enqueued. One that may be claimed is left for a moment to the worker that claims it, which tells as well: that spares
+-- this write.
 UPDATE holdfast_job SET token = 0
  WHERE id /* postgresql: = ANY(ARRAY( */ /* sqlite: IN ( */
        SELECT id FROM holdfast_job
@@ -169,8 +170,9 @@ RETURNING id, tenant, queue, kind, trace, CASE WHEN lane = 'waiting' THEN due_us
 
 -- name: retry
 -- Back to the queue with a later due time: retry, snooze, release and reclaim differ in what they give back.
--- That somebody asked to stop stays true: whoever claims the job next is told. The first attempt, given back, has never
--- been: the time of a job begins with the next one, unless it is timed. A job that was lost with three workers is tried apart.
+-- A request to stop stays in force: the worker that claims the job next is told. The first attempt, given back, has
+-- never been: the time of a job begins with the next one, unless it is timed. A job that was lost with three workers is
+-- tried apart.
 UPDATE holdfast_job
    SET state = 'queued', token = token + 1, due_us = {now_us} + :delay_us, lease_owner = NULL,
        lane = CASE WHEN :delay_us > 0 THEN 'waiting' WHEN pardon_count + :pardoned > 2 THEN 'alone' ELSE 'ready' END,
@@ -207,7 +209,7 @@ SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_c
   FROM holdfast_job WHERE lease_owner = :owner ORDER BY id /* postgresql: FOR UPDATE SKIP LOCKED */;
 
 -- name: abandoned
--- What somebody is settling this very moment is left for the next sweep: nobody waits for a transaction that stands still.
+-- What another transaction settles at this moment is left for the next sweep: a sweep does not wait for one that hangs.
 SELECT id, token, queue, kind, attempt_count, pardon_count, attempts_max, code_counts, last_attempt_us, tenant, lane,
        sequence, sequence_position, {now_us} - started_us
   FROM holdfast_job WHERE lease_owner = :owner ORDER BY id /* postgresql: FOR UPDATE SKIP LOCKED */;

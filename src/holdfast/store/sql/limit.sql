@@ -11,7 +11,7 @@ INSERT INTO holdfast_rate_limit (rule, subject, tat_us) VALUES (:rule, :subject,
 UPDATE holdfast_rate_limit SET tat_us = :tat_us WHERE rule = :rule AND subject = :subject;
 
 -- name: prune
--- A row whose moment has passed says nothing. One that somebody is using just now is passed over.
+-- A row whose moment has passed says nothing. One that another transaction uses just now is passed over.
 DELETE FROM holdfast_rate_limit
  WHERE /* postgresql: ctid = ANY(ARRAY(SELECT ctid */ /* sqlite: rowid IN (SELECT rowid */
          FROM holdfast_rate_limit

@@ -45,7 +45,7 @@ SELECT slice_us / :step_us * :step_us AS at_us, labels, sum(value), max(value) F
  GROUP BY slice_us / :step_us * :step_us, labels;
 
 -- name: sums
--- As `points`, for whoever does not care about labels.
+-- As `points`, for callers that do not need the labels.
 SELECT slice_us / :step_us * :step_us AS at_us, sum(value) FROM holdfast_metric_slice
  WHERE width_s IN (10, 30, 60, 300, 3600) AND name = :name AND slice_us >= :since_us AND slice_us < :until_us
  GROUP BY slice_us / :step_us * :step_us;
@@ -90,14 +90,14 @@ SELECT queue,
   FROM dead WHERE queue IS NOT NULL LIMIT :queues;
 
 -- name: take_turn
--- One process does it, and nobody again before the time is over.
+-- One process does it, and no process does it again before the time is over.
 INSERT INTO holdfast_metric_turn AS metric_turn (name, taken_us) VALUES (:name, {now_us})
 ON CONFLICT (name) DO UPDATE SET taken_us = EXCLUDED.taken_us
  WHERE metric_turn.taken_us <= EXCLUDED.taken_us - :every_us OR metric_turn.taken_us > EXCLUDED.taken_us
 RETURNING name;
 
 -- name: take_slices
--- The oldest slices of a level that are old enough, whole ones, about so many rows.
+-- The oldest slices of a level that are old enough, whole ones, about `count` rows.
 DELETE FROM holdfast_metric_slice
  WHERE width_s = :width_s AND slice_us < :before_us AND slice_us <= (
        SELECT max(slice_us) FROM (

@@ -21,7 +21,7 @@ SELECT periodic.name, periodic.queue, periodic.kind, schedule, payload, due_us, 
  ORDER BY due_us, periodic.name LIMIT :count;
 
 -- name: fire
--- Whoever moves the due time has fired it; zero rows: somebody else did.
+-- The process that moves the due time has fired it; zero rows mean that another process did.
 UPDATE holdfast_periodic SET due_us = :next_us, fired_us = {now_us}
  WHERE name = :name AND queue = :queue AND kind = :kind AND due_us = :due_us RETURNING name;
 

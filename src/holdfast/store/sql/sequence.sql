@@ -3,8 +3,8 @@
 -- Scalar sub-selects keep every question a look-up by name, whatever the planner's statistics say.
 
 -- name: reserve
--- The last of so many new positions of each sequence. Its row stays locked until the transaction ends: those who add to
--- a sequence at the same time do so one after the other.
+-- The last of `count` new positions of each sequence. Its row stays locked until the transaction ends: those that add
+-- to a sequence at the same time do so one after the other.
 INSERT INTO holdfast_job_sequence AS known (name, position, used_us)
 SELECT given.name, given.count, {now_us} FROM {given: name text, count bigint} WHERE true
 ON CONFLICT (name) DO UPDATE SET position = known.position + excluded.position, used_us = excluded.used_us

@@ -3,7 +3,7 @@ INSERT INTO holdfast_worker (id, host, process, queues, started_us, seen_us, lea
 VALUES (:id, :host, :process, :queues, {now_us}, {now_us}, {now_us} + :lease_us);
 
 -- name: renew
--- A lease that has run out is renewed too, as long as nobody has taken the jobs. Zero rows: somebody has.
+-- A lease that has run out is renewed too, as long as no other worker has taken the jobs. Zero rows: one has.
 UPDATE holdfast_worker SET seen_us = {now_us}, lease_until_us = {now_us} + :lease_us WHERE id = :id RETURNING id;
 
 -- name: leave

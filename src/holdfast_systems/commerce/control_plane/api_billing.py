@@ -196,7 +196,7 @@ def order_routes(service: Service) -> APIRouter:
             made = orders.provision(tx, line)
             created = {"instanceId": made["instanceId"], "ledgerEntryId": made["ledgerEntryId"]}
             resources = {name: value for name, value in created.items() if value is not None}
-            # Whoever repeats is told so.
+            # A caller that repeats the request is told so.
             return Told(made, resources=resources, again={**made, "status": orders.ALREADY_PROCESSED})
 
         return await service.write(request, phase)

@@ -69,7 +69,7 @@ def create(tx: Tx, *, tenant: str, sku: str, offering_id: str | None, name: str)
     """Make an instance without an order: it brings no credits, since nobody paid for any.
 
     Raises:
-        Failure: PLAN_NOT_FOUND, OFFERING_NOT_FOUND; NOT_ENTITLED for a plan that is no agent.
+        Failure: PLAN_NOT_FOUND, OFFERING_NOT_FOUND; NOT_ENTITLED for a plan that is not an agent.
     """
     plan = plans.plan(tx, sku)
     if plan["kind"] != PlanKind.AGENT:

@@ -38,7 +38,7 @@ def provision(tx: Tx, line: Line) -> dict[str, Any]:
     Raises:
         Failure: UNKNOWN_SKU; IDEMPOTENCY_PAYLOAD_MISMATCH when the line was provisioned as something else.
     """
-    # Whoever comes with the same line waits here for the same wallet.
+    # A concurrent call with the same line waits here for the same wallet.
     wallet = wallets.opened(tx, line.tenant)
     known = tx.records("ledger.entry_of_line", order_id=line.order_id, line_id=line.line_id)
     if known:

@@ -113,7 +113,7 @@ class Ragflow:
         Raises:
             Failure: RAG_UNAVAILABLE.
         """
-        # That it is being parsed already is no failure: the next look tells how far it is.
+        # A document that is being parsed already is not a failure: the next look tells how far it is.
         path = f"/datasets/{quote(dataset_id, safe='')}/chunks"
         await self._ask("POST", path, json={"document_ids": [document_id]}, absent=True)
 

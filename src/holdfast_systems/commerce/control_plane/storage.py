@@ -166,7 +166,7 @@ class Storage:
 
 
 async def _exactly(pieces: AsyncIterable[bytes], size: int) -> AsyncIterator[bytes]:
-    """The pieces, if they are so many bytes together.
+    """The pieces, if they are exactly `size` bytes together.
 
     Raises:
         Failure: UPLOAD_MISMATCH as soon as that is impossible.

@@ -65,7 +65,7 @@ def announce(
 
 
 def announced(tx: Tx, upload_id: str) -> Announced | None:
-    """The file of an upload, whoever asks."""
+    """The file of an upload, for any caller; None when there is no such upload."""
     found = tx.records("ingestion.upload", id=upload_id)
     return file_of(found[0]) if found else None
 

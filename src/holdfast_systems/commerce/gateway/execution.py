@@ -25,7 +25,7 @@ from holdfast_systems.commerce.gateway.runs import RunLost, Runs
 T = TypeVar("T")
 
 MARGIN_S = 10.0
-"""A run is taken for dead so long after everything that bounds it has passed."""
+"""Time after the last time limit of a run at which its process is taken for dead."""
 
 
 def lease_s(instance: Instance) -> float:

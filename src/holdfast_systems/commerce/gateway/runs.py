@@ -205,7 +205,7 @@ class Runs:
         return [row[0] for row in self._store.atomic(lambda tx: tx.rows("gateway.overdue", count=count), write=False)]
 
     def prune(self, *, older_than_s: float, count: int) -> int:
-        """Forget ended runs that were begun so long ago; how many. Their charges stay in the ledger."""
+        """Forget ended runs begun this long ago, at most `count`; returns how many. The ledger keeps their charges."""
         floor = f"{RUN}_{id_floor(now_us() - round(older_than_s * SECOND_US)).replace('-', '')}"
         return self._store.atomic(lambda tx: tx.run("gateway.prune", floor=floor, count=count), repeatable=True)
 

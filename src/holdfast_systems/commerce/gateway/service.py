@@ -32,7 +32,7 @@ from holdfast_systems.commerce.model import RUN, make_id
 from holdfast_systems.commerce.tokens import WIDGET_S, TokenKind, Tokens
 
 LOOKUPS_PER_SESSION = 10
-"""A website may ask for so many times as many sessions as it may open, before it is refused unread."""
+"""Number of requests that a website may make for each session that it may open; further ones are refused unread."""
 PAGE_ROWS = 50
 SERVICE_USER = "service"
 

@@ -24,7 +24,7 @@ INPUT_CHARS_MAX = 32_000
 BODY_BYTES_MAX = 262_144
 ID_PATTERN = r"^[A-Za-z0-9._:-]{1,100}$"
 MARGIN_S_MAX = 0.5
-"""The runner gives up so long before its caller's deadline, so that the caller hears of it."""
+"""Maximum time before its caller's deadline at which the runner gives up, so that the caller hears of it."""
 MARGIN_SHARE = 10
 
 

@@ -36,7 +36,7 @@ from holdfast_systems.commerce.faults import EXECUTION_UNAVAILABLE, RUN_TIMEOUT,
 from holdfast_systems.commerce.loop_client import LoopClient
 
 STATUSES = DEFAULT_STATUSES.but({500: UPSTREAM_REJECTED})
-"""A flow that failed is no sign that the runtime is away: it must not open the breaker for all other flows."""
+"""A flow that failed does not mean that the runtime is away: it must not open the breaker for all other flows."""
 RETRY_AFTER_S = 5.0
 """When to come back, where the runtime does not say."""
 UNREACHED = frozenset({CONNECTION_REFUSED.code, DNS_FAILED.code, BREAKER_OPEN.code})

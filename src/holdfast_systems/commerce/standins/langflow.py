@@ -1,7 +1,7 @@
 """A stand-in for Langflow: the real protocol of `POST /api/v1/run/{flow}`, with faults that can be switched.
 
 A repeat is recognised by its run id (`X-Run-Id`, else `session_id`): it waits for the first call and gets its answer,
-and no tool is called twice. What the input begins with decides what comes back: `/words 250` writes so many words,
+and no tool is called twice. What the input begins with decides what comes back: `/words 250` writes 250 words,
 `/tool weather.read {"city": "Oslo"}` calls a tool of the connectors, everything else is talked about.
 
 Besides the usual faults, `PUT …/faults {"answer": "cut_reply" | "cut_stream" | "error" | "wrong"}` switches the

@@ -36,7 +36,7 @@ class VaultStandIn:
         self._token = token
         self._kept: dict[tuple[str, str], _Version] = {}
         self.reads = 0
-        """So many reads were answered with a secret."""
+        """How many reads were answered with a secret."""
         self.keep(DEMO_MOUNT, DEMO_PATH, {"token": DEMO_SECRET})
 
     def keep(self, mount: str, path: str, data: Mapping[str, Secret]) -> int:

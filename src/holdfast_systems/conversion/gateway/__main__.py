@@ -31,7 +31,7 @@ TOKEN_VARIABLE = "HOLDFAST_GATEWAY_TOKEN"  # noqa: S105 - the name of a variable
 ANNOUNCED = "The conversion gateway is running at "
 TOKEN_BYTES = 24
 STOP_S_MAX = 2
-"""Requests that are not done so long after the signal are cut off; their clients try again."""
+"""Time after the signal at which requests that are not done are cut off; their clients try again."""
 
 
 LOOPBACK = "127.0.0.1"

@@ -34,7 +34,8 @@ MAPPINGS = ("layout", "outline", "text")
 KINDS = frozenset({"", "application/pdf", "application/x-pdf", "application/octet-stream"})
 """The media types under which a PDF may come; the content decides whether it is one."""
 UNREAD_BYTES_MAX = 64 * MEBIBYTE
-"""So much of a body that is too large is still read, so that the refusal is."""
+"""Maximum number of bytes beyond the limit that are still read of a body that is too large, so that the client reads
+the refusal."""
 CHUNK_BYTES = 262_144
 BUSY_S_MAX = 30.0
 MAPPING_CHARS_MAX = 64
@@ -190,7 +191,7 @@ class Desk:
 
 
 def gateway_app(desk: Desk, limits: GatewayLimits, *, faults: Secret | None) -> Application:
-    """The whole application; with the token `faults`, whoever brings it can switch faults."""
+    """The whole application; with a token `faults`, a caller that brings it can switch faults."""
     rule = BodyRule(bytes_max=limits.bytes_max + UNREAD_BYTES_MAX, wait_s=BODY_WAIT_S, json_checked=False)
     edge = Edge(desk, catalog=GATEWAY_FAULTS, classifier=DEFAULT_CLASSIFIER, body=rule)
     return edge if faults is None else Faulty(edge, garbage_type="application/xml", token=faults)

@@ -15,11 +15,11 @@ from unicodedata import bidirectional, combining
 from holdfast_systems.conversion.gateway.sight import Box
 
 WORD_GAP_SIZES = 0.22
-"""White space between two characters is a space when it is at least so many times the size of the text."""
+"""Minimum width of white space between two characters that is a space, as a multiple of the size of the text."""
 MARKED_GAP_SIZES = 0.7
 """The same beside a letter with marks, of which it is not known where it stands, only where the ink of a mark is."""
 NEAR_MAX = 8
-"""Of so many letters to either side one may be that which a mark belongs to."""
+"""Number of letters to either side of a mark among which the one that it belongs to is looked for."""
 
 _CLASSES = {"R": "R", "AL": "R", "L": "L", "EN": "N", "AN": "N", "ES": "S", "CS": "S", "ET": "T"}
 # From left to right within such a line: words of another script with what is between them, and single numbers.

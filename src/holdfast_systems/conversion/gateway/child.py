@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def limit_memory(memory_bytes: int) -> None:
-    """Let this process grow by so much and no more, leave no core behind and open few files."""
+    """Let this process grow by at most this many bytes, leave no core behind and open few files."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES_MAX, FILES_MAX))
     whole = _memory_pages(0) * resource.getpagesize() + memory_bytes
@@ -45,7 +45,7 @@ def limit_memory(memory_bytes: int) -> None:
 
 
 def limit_cpu(seconds: int) -> None:
-    """Let the kernel end this process when it has used so much more CPU time, rounded up to a full second."""
+    """Let the kernel end this process when it has used this many more seconds of CPU time, rounded up to a full one."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     last = int(used.ru_utime + used.ru_stime) + seconds + 1
     resource.setrlimit(resource.RLIMIT_CPU, (last, resource.RLIM_INFINITY))

@@ -30,7 +30,7 @@ from holdfast_systems.conversion.gateway.limits import GatewayLimits
 START_S_MAX = 30.0
 ANSWER_BYTES_MAX = 65_536
 LOOK_S = 0.1
-"""So often a running conversion is asked whether somebody still waits for it."""
+"""Interval between checks whether a caller still waits for a running conversion."""
 ENDING_S_MAX = 10.0
 
 CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGTRAP, signal.SIGILL, signal.SIGBUS, signal.SIGFPE})
@@ -143,7 +143,7 @@ class Converter:
         raise GATEWAY_FAULTS[told["code"]](**told["details"])
 
     def kill(self) -> None:
-        """End it at once; whoever works with it then finds it gone."""
+        """End it at once; the thread that works with it then finds it gone."""
         self._process.kill()
 
     def end(self) -> int:

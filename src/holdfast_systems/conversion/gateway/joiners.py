@@ -14,7 +14,7 @@ from holdfast_systems.conversion.gateway.sight import Sight
 
 ACTUAL_TEXT = b"ActualText"
 OBJECTS_MAX = 20_000
-"""Of so many objects of a page it is asked what they stand for."""
+"""Maximum number of objects of a page that are asked what they stand for."""
 MARKS_MAX = 8
 _JOINERS = {b"\xfe\xff\x20\x0c": "\u200c", b"\xfe\xff\x20\x0d": "\u200d"}
 _BYTES_MAX = 4

@@ -24,11 +24,11 @@ class GatewayLimits:
     memory_bytes: int = 1_024 * MEBIBYTE
     """Address space of one conversion, on top of what the process has when it starts."""
     processes: int = 2
-    """So many conversions run at once."""
+    """Number of conversions that run at once, each in a process of its own."""
     queue_max: int = 8
-    """So many more wait; the next one is refused with Retry-After."""
+    """Maximum number of conversions that wait beyond those that run; the next one is refused with Retry-After."""
     conversions_max: int = 200
-    """After so many a process is replaced."""
+    """Number of conversions after which a process is replaced."""
     idle_bytes_max: int = 256 * MEBIBYTE
     """A process that keeps more than this after a conversion is replaced."""
 

@@ -15,13 +15,13 @@ from holdfast_systems.conversion.gateway.pdf import HYPHEN, Page, Style
 from holdfast_systems.conversion.gateway.sight import Box
 
 GUTTER_SIZES = 1.0
-"""White space between columns is at least so many times the size of the text."""
+"""Minimum width of the white space between columns, as a multiple of the size of the text."""
 WORD_GAP_SIZES = 0.15
-"""White space between words is at least so much."""
+"""Minimum width of the white space between words, as a multiple of the size of the text."""
 QUOTED_SHARE = 0.3
 """Of a line in another script, no more than this is quoted."""
 CHARS_MAX = 5_000
-"""A longer line is no line, and is left as pdfium has it."""
+"""Maximum number of characters of a line; a longer one is not a line, and is left as pdfium has it."""
 
 SOFT_HYPHEN = "\u00ad"
 RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
@@ -163,7 +163,7 @@ class _Turned:
 
 
 def _is_near(line: Line, box: Box, count: int) -> bool:
-    """Whether so many characters with this box stand in the line, or close beside it."""
+    """Whether `count` characters with this box stand in the line, or close beside it."""
     if len(line.places) + count > CHARS_MAX:
         return False
     apart = max(line.box[0], box[0]) - min(line.box[2], box[2])

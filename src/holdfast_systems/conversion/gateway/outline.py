@@ -22,7 +22,7 @@ TEXT_BYTES_MAX = 65_536
 BOOKMARK_DEPTH_MAX = 32
 BOOKMARKS_MAX = 20_000
 LARGER = 1.08
-"""A heading is at least so many times as large as most of the text: 12 points over a text of 11 are one."""
+"""Minimum size of a heading, as a multiple of the size of most of the text: 12 points over a text of 11 are one."""
 HEADING_CHARS_MAX = 300
 HEADINGS_MAX = 20_000
 LEVELS_MAX = 6

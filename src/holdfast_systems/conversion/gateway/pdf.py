@@ -28,7 +28,7 @@ LOCKED = frozenset({pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY})
 COORDINATE_MAX = 1_000_000.0
 WRITTEN = frozenset({pdfium.FPDF_ANNOT_WIDGET, pdfium.FPDF_ANNOT_FREETEXT})
 ANNOTATIONS_MAX = 5_000
-"""A page with more is no form: to bring them all onto it would take pdfium minutes."""
+"""Maximum number of annotations of a page that is taken for a form: to bring more onto it would take pdfium minutes."""
 OUT_OF_SIGHT: Box = (0.0, 0.0, 0.0, 0.0)
 """Stands for a box with numbers that no page has."""
 HYPHEN = "\ufffe"

@@ -1,4 +1,4 @@
-"""A few processes that convert, kept ready: whoever asks gets a free one, and a worn one is replaced.
+"""A few processes that convert, kept ready: each caller gets a free one, and a worn one is replaced.
 
 Always true: a process works for one conversion at a time, and one that died, or had to be ended, harms no other.
 """
@@ -15,7 +15,7 @@ from holdfast_systems.conversion.gateway.faults import CONVERTER_LOST
 from holdfast_systems.conversion.gateway.limits import GatewayLimits
 
 LOST_IN_A_ROW_MAX = 3
-"""When so many processes were lost one after the other, the gateway calls itself unwell."""
+"""Number of processes lost one after the other at which the gateway reports itself as unhealthy."""
 
 _log = logging.getLogger("holdfast.conversion.gateway")
 

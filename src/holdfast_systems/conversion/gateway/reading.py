@@ -21,10 +21,10 @@ from holdfast_systems.conversion.gateway.sight import Box
 SAME_SIZE = 1.15
 """Sizes that differ by less belong to one paragraph."""
 PITCH_WITHIN = 1.3
-"""From line to line, a paragraph goes no further than so many times what is usual on the page."""
+"""Maximum distance from line to line in a paragraph, as a multiple of what is usual on the page."""
 PITCH_SIZES_MAX = 3.0
 INDENT_SIZES = 0.8
-"""A line that begins so much further in is indented."""
+"""Minimum distance by which an indented line begins further in, as a multiple of the size of its text."""
 BAND_INSET_SIZES = 0.2
 PARAGRAPHS_ORDERED_MAX = 500
 CUTS_MAX = 16
@@ -141,7 +141,7 @@ def _columns(group: Sequence[Paragraph], gutter: float) -> list[list[Paragraph]]
 def _split(
     group: Sequence[Paragraph], extent: Callable[[Paragraph], tuple[float, float]], gap_min: float
 ) -> list[list[Paragraph]]:
-    """Parts with white space of at least so much between them; each part keeps the order it had."""
+    """Parts with white space of at least `gap_min` between them; each part keeps the order it had."""
     spans = sorted((*extent(one), place) for place, one in enumerate(group))
     parts: list[list[int]] = []
     reached = 0.0

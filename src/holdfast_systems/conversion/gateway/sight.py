@@ -15,7 +15,7 @@ import pypdfium2.raw as pdfium  # type: ignore[import-untyped]
 
 QUARTER = pi / 2
 TURNS_ASKED = 32
-"""Of so many characters, spread over a page, it is asked how they stand."""
+"""Approximate number of characters, spread over a page, that are asked for their angle."""
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
 Sight = Callable[[float, float, float, float], Box]

@@ -29,7 +29,7 @@ RESTART_S = 0.1
 RESTART_S_MAX = 5.0
 """The wait before another start doubles up to this, and never ends."""
 STEADY_S = 30.0
-"""After so long without a death the next restart is as quick as the first."""
+"""Run time after which the next restart of the process is as quick as the first."""
 
 
 class GatewayNotStarted(RuntimeError):
@@ -51,7 +51,7 @@ class Gateway:
         self._lock = Lock()
         self._process = self._started()
         self.restarts = 0
-        """So often the process has been started again."""
+        """How many times the process has been started again."""
         self._watch = Thread(target=self._keep_alive, name="conversion-gateway", daemon=True)
         self._watch.start()
 

@@ -74,7 +74,7 @@ UPDATE holdfast_conversion_upload AS conversion_upload SET twin_key = NULL
                                        AND job.state IN ('queued', 'processing', 'complete'));
 
 -- name: give_way
--- The XML of this upload was lost: whoever uploads the file again gets a new job.
+-- The XML of this upload was lost: the next upload of the file gets a new job.
 UPDATE holdfast_conversion_upload SET twin_key = NULL WHERE id = :id RETURNING id;
 
 -- name: insert
@@ -113,7 +113,7 @@ SELECT (SELECT count(*) FROM holdfast_conversion_upload WHERE owner = :owner AND
 UPDATE holdfast_conversion_upload SET result_bytes = :bytes WHERE id = :id RETURNING id;
 
 -- name: over
--- Uploads whose job has ended so long ago, oldest first; those that failed or were refused go sooner.
+-- Uploads whose job ended longer ago than they are kept, oldest first; failed or refused ones are kept for less time.
 SELECT upload.id, upload.job_id
   FROM holdfast_conversion_upload AS upload LEFT JOIN holdfast_job AS job ON job.id = upload.job_id
  WHERE upload.purged_us IS NULL AND upload.created_us < {now_us} - :sooner_us

@@ -44,7 +44,7 @@ KEPT = frozenset({"event_id", "endpoint_id", "reason"})
 ROWS = 50
 LATEST = 10
 MOVED_MAX = 10_000
-"""So many dead letters one form moves; the page tells when some are left."""
+"""Maximum number of dead letters that one form reprocesses; the page tells when some are left."""
 NAME = "Event platform"
 Look = Callable[..., Reply]
 """Makes a page from what the address asks, who asks, and the names in the path."""

@@ -4,7 +4,7 @@
 SELECT value FROM holdfast_credentials_setting WHERE name = :name;
 
 -- name: settle
--- Whoever comes first decides.
+-- The first process that sets it decides.
 INSERT INTO holdfast_credentials_setting (name, value, set_us) VALUES (:name, :value, {now_us}) ON CONFLICT (name) DO NOTHING;
 
 -- name: set

@@ -101,7 +101,7 @@ class AsyncRecords:
         return await self.send(calls.assign_slot(slot_uid, person_uid, on_conflict))
 
     async def free_slot(self, slot_uid: str) -> Assignment:
-        """Take whoever sits there out of a slot."""
+        """Remove the current occupant from a slot."""
         return await self.send(calls.free_slot(slot_uid))
 
     def reviews(self, *, status: str | None = None, page_rows: int = sending.PAGE_ROWS) -> AsyncIterator[Review]:

@@ -26,7 +26,7 @@ from holdfast_systems.records.client.models import (
 T = TypeVar("T")
 JSON = "application/json"
 BYTES_PER_S_MIN = 1_000_000
-"""A file is given so much time that it arrives even at this rate."""
+"""Lowest transfer rate at which a file is still given enough time to arrive."""
 TYPES = {"ndjson": "application/x-ndjson", "csv": "text/csv"}
 
 

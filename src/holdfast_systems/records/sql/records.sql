@@ -116,7 +116,7 @@ UPDATE holdfast_records_person
 DELETE FROM holdfast_records_person WHERE uid = :uid AND account_id = :account_id RETURNING uid;
 
 -- name: vacate
--- Whoever goes leaves the slots of the company.
+-- A person who goes leaves the slots of the company.
 UPDATE holdfast_records_slot SET person_uid = NULL, assigned_us = NULL
  WHERE company_uid = :company_uid AND person_uid = :person_uid RETURNING role;
 
@@ -131,7 +131,7 @@ SELECT slot.person_uid, slot.assigned_us FROM holdfast_records_slot AS slot
  /* postgresql: FOR UPDATE OF slot */;
 
 -- name: assign
--- Only as it was seen: whoever came in between keeps the slot.
+-- Only as it was seen: a person who came in between keeps the slot.
 UPDATE holdfast_records_slot SET person_uid = :person_uid, assigned_us = {now_us}
  WHERE company_uid = :company_uid AND role = :role
    AND (person_uid = CAST(:seen AS TEXT) OR (person_uid IS NULL AND CAST(:seen AS TEXT) IS NULL))

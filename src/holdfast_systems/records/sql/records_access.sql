@@ -29,7 +29,7 @@ ON CONFLICT (account_id) DO UPDATE SET daily = excluded.daily, monthly = exclude
   per_minute = excluded.per_minute, changed_us = excluded.changed_us;
 
 -- name: take
--- So much of what is left, and how much was used before; the row is held until the end of the transaction.
+-- How much was used in the period before; the row is held until the end of the transaction.
 INSERT INTO holdfast_records_usage (account_id, period, used) VALUES (:account_id, :period, 0)
 ON CONFLICT (account_id, period) DO UPDATE SET used = holdfast_records_usage.used
 RETURNING used;

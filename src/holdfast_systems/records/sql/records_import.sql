@@ -26,7 +26,7 @@ SELECT account_id, format, header, parts, position_part, position_row, rows_succ
   FROM holdfast_records_import WHERE id = :id;
 
 -- name: hold
--- Whoever comes with an older position has lost the import to another worker.
+-- A worker that comes with an older position has lost the import to another worker.
 SELECT id FROM holdfast_records_import
  WHERE id = :id AND position_part = :part AND position_row = :row AND finished_us IS NULL
  /* postgresql: FOR UPDATE */;

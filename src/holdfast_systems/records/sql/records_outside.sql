@@ -6,7 +6,7 @@ SELECT count(*) FROM (
   SELECT 1 FROM holdfast_job WHERE queue = :queue AND state IN ('queued', 'processing') LIMIT :most) AS counted;
 
 -- name: enter
--- The row is held until the end of the transaction: one at a time counts the queue, and sees whoever was before it.
+-- The row is held until the end of the transaction: one at a time counts the queue, and sees those before it.
 INSERT INTO holdfast_records_setting (name, value, set_us) VALUES (:name, '', {now_us})
 ON CONFLICT (name) DO UPDATE SET set_us = excluded.set_us;
 
