@@ -8,6 +8,7 @@ import pytest
 
 from holdfast import Backoff, Budget, Catalog, Link, Retry, stamp_of, within
 from holdfast.analysis import DECISION_ORDER, breaker_states, decision_order, schedule
+from holdfast.catalog.core import SERVICE_UNAVAILABLE
 from holdfast.lifecycle import BREAKER, Stop
 from holdfast.policy import Spread
 from holdfast.testing import instant
@@ -60,11 +61,12 @@ def _reason(first: Stop, second: Stop) -> Stop:
     """What a call stops for that meets both reasons at once."""
     both = {first, second}
     options: dict[str, Any] = {"attempts": 1 if Stop.ATTEMPTS_USED in both else 9, "backoff": Backoff.constant(5)}
-    error: Exception = NEVER() if Stop.NOT_RETRYABLE in both else ConnectionRefusedError()
+    asked_s = 3_000.0 if Stop.WAIT_TOO_LONG in both else None
+    error: Exception = (NEVER if Stop.NOT_RETRYABLE in both else SERVICE_UNAVAILABLE)(retry_after_s=asked_s)
     if Stop.UNKNOWN_FAILURE in both:
         error, options["attempts_unknown"] = LookupError(), 1
     if Stop.CODE_ATTEMPTS_USED in both:
-        options["attempts_per_code"] = {"UNKNOWN": 1, "CONNECTION_REFUSED": 1, "NEVER": 1}
+        options["attempts_per_code"] = {"UNKNOWN": 1, "SERVICE_UNAVAILABLE": 1, "NEVER": 1}
     if Stop.CONDITION_UNMET in both:
         options["when"] = lambda failure: False
     if Stop.TIME_USED in both:
@@ -91,12 +93,17 @@ def _inside(error: Exception, *, retried: bool) -> Any:
     return fail
 
 
-# Two kinds of fault cannot be met at once: what is declared never to be retried is not unknown.
+# Some cannot be met at once: what is declared never to be retried is not unknown, what is unknown has no Retry-After,
+# and a call with a time limit waits for any.
+EXCLUSIVE = [
+    {Stop.NOT_RETRYABLE, Stop.UNKNOWN_FAILURE},
+    *({Stop.WAIT_TOO_LONG, other} for other in (Stop.UNKNOWN_FAILURE, Stop.DEADLINE_TOO_NEAR, Stop.TIME_USED)),
+]
 PAIRS = [
     (first.reason, second.reason)
     for place, first in enumerate(DECISION_ORDER)
     for second in DECISION_ORDER[place + 1 :]
-    if {first.reason, second.reason} != {Stop.NOT_RETRYABLE, Stop.UNKNOWN_FAILURE}
+    if {first.reason, second.reason} not in EXCLUSIVE
 ]
 
 

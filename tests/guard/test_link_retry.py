@@ -268,6 +268,7 @@ REASONS: dict[Stop, tuple[dict[str, Any], Any]] = {
     Stop.CODE_ATTEMPTS_USED: ({"retry": seconds(1, 1, 1)}, SLOW()),
     Stop.TIME_USED: ({"retry": seconds(9, within_s=5)}, ConnectionRefusedError()),
     Stop.DEADLINE_TOO_NEAR: ({"retry": seconds(9), "total_s": 5}, ConnectionRefusedError()),
+    Stop.WAIT_TOO_LONG: ({"retry": seconds(9)}, SERVICE_UNAVAILABLE(retry_after_s=61)),
     Stop.WRITE_WITHOUT_KEY: ({"writes": True}, ConnectionRefusedError()),
     Stop.UNKNOWN_FAILURE: ({"retry": seconds(1, 1, 1)}, Strange()),
     Stop.BUDGET_SPENT: ({"budget": Budget(burst=0)}, ConnectionRefusedError()),

@@ -85,6 +85,7 @@ REPLIES: dict[str, tuple[bytes, str, object]] = {
         "stays",
         "INVALID_RESPONSE",
     ),
+    "a status below 100": (reply("Content-Length: 2", status="099 X", body=b"ok"), "stays", "INVALID_RESPONSE"),
     "a chunk that is no number": (
         reply("Transfer-Encoding: chunked", body=b"zz\r\nok\r\n0\r\n\r\n"),
         "stays",
@@ -149,7 +150,7 @@ async def posted(url: str) -> object:
         await sender.close()
 
 
-UNFRAMED = {"two different lengths", "xchunked", "gzip, chunked"}
+UNFRAMED = {"two different lengths", "xchunked", "gzip, chunked", "a status below 100"}
 
 
 def expected(name: str, door: Callable[[str], Awaitable[object]]) -> object:

@@ -31,6 +31,7 @@ DECISION_ORDER: tuple[Step, ...] = (
     Step("Does `on` or `when` refuse this occurrence?", Stop.CONDITION_UNMET),
     Step("Is the wait longer than the deadline leaves?", Stop.DEADLINE_TOO_NEAR),
     Step("Would the attempt start after within_s?", Stop.TIME_USED),
+    Step("Is the Retry-After longer than a call without a time limit waits?", Stop.WAIT_TOO_LONG),
     Step("Is the retry budget spent?", Stop.BUDGET_SPENT),
 )
 """The order in which the questions are asked: the first yes counts. `decide()` asks all but the first and the last,

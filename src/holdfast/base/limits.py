@@ -31,6 +31,8 @@ class Limits:
     attempts_max: int = 100
     delay_s_max: float = 7 * 86_400.0
     retry_after_s_max: float = 86_400.0
+    call_wait_s_max: float = 60.0
+    """Maximum Retry-After that a call without a time limit waits for; a longer one ends the call."""
     deadline_s_max: float = 86_400.0
     abandoned_calls_max: int = 64
     cause_depth_max: int = 8

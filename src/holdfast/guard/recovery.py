@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from holdfast.base.bus import bus, report
-from holdfast.base.world import monotonic_s, world
+from holdfast.base.world import limits, monotonic_s, world
 from holdfast.catalog.classify import UNKNOWN_CODE
 from holdfast.catalog.failure import Failure, again, occurred
 from holdfast.guard import stamp
@@ -143,6 +143,7 @@ class Recovery:
                 previous_s=self._previous_s,
                 writes=link.writes,
                 keyed=self._keyed,
+                patience_s=limits().call_wait_s_max,
             )
         except Exception as broken:  # noqa: BLE001 - a broken condition (`Retry.when`) must not hide the failure
             report(broken, f"the retry condition of {link.name} raised", link)

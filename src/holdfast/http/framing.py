@@ -45,7 +45,7 @@ class Framer:
         """Whether the head of the final reply has passed."""
         self.done = False
         self.raw = False
-        """It is no HTTP/1.1, or something else from here on: all is passed on as it is."""
+        """It is not HTTP/1.1, or something else from here on: all is passed on as it is."""
         self.until_end = False
         """The body ends with the connection."""
         self.closing = False
@@ -107,6 +107,8 @@ class Framer:
         if status == 101:
             self.raw = True
             return head
+        if status < 100:
+            raise Misframed("status")
         if status < 200:
             return head
         lengths = [value.strip() for line in _LENGTHS.findall(head) for value in line.split(b",")]

@@ -21,6 +21,8 @@ class Stop(StrEnum):
     """The next attempt would start after `Retry.within_s`."""
     DEADLINE_TOO_NEAR = "deadline_too_near"
     """The wait is longer than what the deadline leaves."""
+    WAIT_TOO_LONG = "wait_too_long"
+    """The Retry-After is longer than a call without a time limit waits."""
     WRITE_WITHOUT_KEY = "write_without_key"
     """The link writes and the call has no key."""
     UNKNOWN_FAILURE = "unknown_failure"
@@ -39,7 +41,7 @@ class Stop(StrEnum):
 
 
 class RetryAfter(NamedTuple):
-    """Try again when so much time has passed."""
+    """Try again after this delay."""
 
     delay_s: float
 

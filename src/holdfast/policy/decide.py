@@ -34,6 +34,7 @@ def decide(
     previous_s: float = 0.0,
     writes: bool = False,
     keyed: bool = False,
+    patience_s: float = inf,
 ) -> Decision:
     """What follows after attempt number `attempt` (the first is 1) failed.
 
@@ -42,6 +43,7 @@ def decide(
         code_attempt: how many attempts have failed with this code; the attempt number when not counted.
         previous_s: the delay before this attempt, for decorrelated jitter.
         writes: the operation changes something; such are retried only when `keyed`.
+        patience_s: maximum Retry-After that is waited for where neither a deadline nor `within_s` bounds the wait.
     """
     fault = failure.fault
     named = None if retry is None or fault.code == UNWANTED_CODE else retry.names(failure)
@@ -64,12 +66,14 @@ def decide(
         return GiveUp(Stop.CONDITION_UNMET)
     if rule is not True and not failure.retryable:
         return GiveUp(Stop.CONDITION_UNMET)
-    delay_s = _delay_s(own or whole, failure, by_code if own else attempt, dice, previous_s)
+    delay_s, asked_s = _delay_s(own or whole, failure, by_code if own else attempt, dice, previous_s)
+    within_s = _within_s(whole, own)
     if delay_s >= left_s:
         return GiveUp(Stop.DEADLINE_TOO_NEAR)
-    if (whole.within_s is not None or own is not None) and elapsed_s + delay_s > _within_s(whole, own):
+    if elapsed_s + delay_s > within_s:
         return GiveUp(Stop.TIME_USED)
-    return RetryAfter(delay_s)
+    unbounded = left_s == within_s == inf
+    return GiveUp(Stop.WAIT_TOO_LONG) if unbounded and asked_s > patience_s else RetryAfter(delay_s)
 
 
 def usual_delays(retry: Retry | None) -> tuple[float | Chance, ...] | None:
@@ -85,16 +89,17 @@ def usual_delays(retry: Retry | None) -> tuple[float | Chance, ...] | None:
     return whole.backoff.chances(whole.attempts - 1)
 
 
-def _delay_s(rule: Retry, failure: Failure, attempt: int, dice: Dice, previous_s: float) -> float:
+def _delay_s(rule: Retry, failure: Failure, attempt: int, dice: Dice, previous_s: float) -> tuple[float, float]:
+    """The delay, and the Retry-After that it is due to; 0 where it is due to the schedule."""
     scheduled_s = rule.backoff.delay_s(attempt, dice, previous_s=previous_s)
     asked_s = failure.retry_after_s
     if asked_s is None or not rule.honour_retry_after or isnan(asked_s):
-        return scheduled_s
+        return scheduled_s, 0.0
     asked_s = min(asked_s, rule.retry_after_max_s)
     if asked_s <= scheduled_s:
-        return scheduled_s  # 0, or a time that has passed, is no invitation to hurry
+        return scheduled_s, 0.0  # 0, or a time that has passed, does not shorten the delay
     # All who were told the same time would come back together: chance spreads them as it spreads the schedule.
-    return asked_s + scheduled_s - rule.backoff.range_s(attempt, previous_s=previous_s)[0]
+    return asked_s + scheduled_s - rule.backoff.range_s(attempt, previous_s=previous_s)[0], asked_s
 
 
 def _within_s(whole: Retry, own: Retry | None) -> float:
