@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -98,6 +99,34 @@ def test_what_ran_through_an_outage_is_settled_by_the_worker_that_ran_it(
     work()
     assert jobs.wait(jobs.enqueue("k").id, PATIENCE_S) == "done"
     assert runs == [1]
+
+
+def test_a_worker_whose_lease_is_over_waits_for_the_database_without_using_a_processor(
+    store: Store, jobs: Jobs, handlers: Handlers, work: Work
+) -> None:
+    begun, end, quiet = threading.Event(), threading.Event(), threading.Event()
+
+    @handlers.handle("k")
+    def until_told(job: Job) -> str:
+        begun.set()
+        assert end.wait(PATIENCE_S)
+        return "done"
+
+    worker = work()
+    may_write, asked = worker._pump._may_write, []
+    made = jobs.enqueue("k")
+    assert begun.wait(PATIENCE_S)
+    # As when the database has been away for longer than the lease; the next renewal is far off.
+    worker._heart._renewed_s = float("-inf")
+    worker._pump._may_write = lambda: asked.append(may_write()) or asked[-1]
+    jobs.enqueue("k")
+    worker._pump.wake()
+    end.set()
+    quiet.wait(0.5)
+    assert not any(asked)
+    assert len(asked) < 100, "it looks again and again"
+    worker._heart._renewed_s = REAL.monotonic_s()
+    assert jobs.wait(made.id, PATIENCE_S) == "done"
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)

@@ -127,15 +127,15 @@ class Pump:
 
     def wait_to_claim(self, seconds: float) -> None:
         """Until there may be something to claim."""
-        self._to_claim.wait(seconds, self._restless)
+        self._to_claim.wait(seconds, self._may_claim)
 
     def wait_to_settle(self, seconds: float) -> None:
         """Until there is something to settle."""
-        self._to_settle.wait(seconds, self._unsettled)
+        self._to_settle.wait(seconds, self._may_settle)
 
     def wait(self, seconds: float) -> None:
         """Until there is something to do, where one thread does both."""
-        self._to_claim.wait(seconds, lambda: self._unsettled() or self._restless())
+        self._to_claim.wait(seconds, lambda: self._may_settle() or self._may_claim())
 
     def forget(self) -> None:
         """Drop every outcome: the jobs belong to somebody else now."""
@@ -151,6 +151,13 @@ class Pump:
         for breaker, queues in self._tended.values():
             if breaker.tend(self._store, queues):
                 self.wake()
+
+    # While the lease is not certain nothing can be written, and there is nothing to do but wait.
+    def _may_settle(self) -> bool:
+        return self._unsettled() and self._may_write()
+
+    def _may_claim(self) -> bool:
+        return self._restless() and self._may_write()
 
     def _unsettled(self) -> bool:
         return bool(self._finished or self._settlements or self._came_through)
