@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -63,6 +64,54 @@ def test_a_leader_that_hangs_is_left_for_the_new_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(180)
+def test_joined_connections_to_a_leader_that_hangs_are_ended_when_there_is_a_new_one(tmp_path: Path) -> None:
+    """The user's own connections have no time limit: a handler would wait for as long as the server hangs."""
+    with (
+        PostgresServer.start(tmp_path / "primary", fsync=False) as primary,
+        primary.standby(tmp_path / "standby", synchronous=False) as standby,
+    ):
+        url = f"{multi_host_dsn([primary, standby])}&call_timeout_s={CALL_TIMEOUT_S:g}&connect_timeout=2"
+        theirs, ours = Store.open(url), Store.open(url)
+        theirs.migrate()
+        their_jobs, our_jobs = Jobs(theirs), Jobs(ours)
+        idle, busy, other = (psycopg.connect(theirs.address_for("psycopg")) for _ in range(3))
+        for connection in (idle, busy):
+            theirs.join(connection)
+        idle.rollback()
+        with hanging(primary):
+            waiting = Background(busy.commit)
+            standby.promote()
+            # Another store of the process notices; a worker has connections of its own.
+            Link("shop → database", retry=Retry(attempts=20, on=Failure)).call(our_jobs.enqueue, "k")
+            assert isinstance(waiting.error(within_s=30), psycopg.OperationalError)
+            with pytest.raises(psycopg.OperationalError):
+                idle.execute("SELECT 1")
+        assert other.execute("SELECT 1").fetchone() == (1,), "what was never joined is the user's alone"
+        with psycopg.connect(theirs.address_for("psycopg")) as connection:
+            assert their_jobs.enqueue("k", tx=theirs.join(connection)).created
+        for opened in (idle, busy, other, our_jobs, their_jobs, theirs, ours):
+            opened.close()
+
+
+@pytest.mark.timeout(180)
+def test_joined_connections_to_a_server_that_was_only_slow_stay(tmp_path: Path) -> None:
+    with PostgresServer.start(tmp_path / "server", fsync=False) as server:
+        store = Store.open(f"{server.dsn()}?call_timeout_s={CALL_TIMEOUT_S:g}")
+        store.migrate()
+        jobs = Jobs(store)
+        with psycopg.connect(store.address_for("psycopg")) as connection:
+            made = jobs.enqueue("k", tx=store.join(connection)).id
+            with hanging(server), pytest.raises(Failure):
+                store.takes_writes()
+            wait_until(lambda: _answers(store), within_s=30, what="the server answers again")
+            wait_until(lambda: "holdfast-stale" not in _threads(), within_s=30, what="nobody looks any more")
+            connection.commit()
+        assert jobs.show(made)["state"] == "queued"
+        jobs.close()
+        store.close()
+
+
+@pytest.mark.timeout(180)
 def test_a_store_that_still_reads_from_the_old_leader_joins_a_connection_to_the_new_one(tmp_path: Path) -> None:
     with (
         PostgresServer.start(tmp_path / "primary", fsync=False) as primary,
@@ -99,6 +148,39 @@ def test_a_server_behind_one_address_that_takes_no_writes_for_a_while_is_found_a
         assert jobs.enqueue("k").created
         jobs.close()
         store.close()
+
+
+class Background:
+    """A call in a thread of its own."""
+
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._call()
+        except Exception as error:
+            self._error = error
+
+    def error(self, *, within_s: float) -> Exception | None:
+        """What it raised, once it has ended."""
+        self._thread.join(within_s)
+        assert not self._thread.is_alive(), "it still waits"
+        return self._error
+
+
+def _answers(store: Store) -> bool:
+    try:
+        return store.takes_writes()
+    except Failure:
+        return False
+
+
+def _threads() -> set[str]:
+    return {thread.name for thread in threading.enumerate()}
 
 
 def _send(number: signal.Signals, processes: list[int]) -> None:

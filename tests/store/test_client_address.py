@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from holdfast.store import Store
+from holdfast.store.address import CONNECTING
 from holdfast.testing.postgres import PostgresServer, multi_host_dsn
 
 IN_RECOVERY = "SELECT pg_is_in_recovery()"
@@ -30,12 +31,15 @@ def test_the_engine_of_the_user_finds_the_server_that_takes_writes(tmp_path: Pat
 
 
 def test_a_password_and_the_options_arrive_whole() -> None:
-    store = Store.open("postgresql://us%40er:p%2F%3A%40ss@db.internal:6432/shop?sslmode=require&schema=s")
+    store = Store.open(
+        "postgresql://us%40er:p%2F%3A%40ss@db.internal:6432/shop?sslmode=require&schema=s&connect_timeout=2"
+    )
     url = sa.make_url(store.address_for("sqlalchemy"))
     assert (url.username, url.password, url.host, url.port, url.database) == (
         "us@er", "p/:@ss", "db.internal", 6432, "shop",
     )  # fmt: skip
-    assert dict(url.query) == {"target_session_attrs": "read-write", "sslmode": "require"}
+    usual = {name: str(value) for name, value in CONNECTING.items()}
+    assert dict(url.query) == {**usual, "sslmode": "require", "connect_timeout": "2"}
     store.close()
 
 

@@ -36,8 +36,9 @@ def test_the_one_that_took_a_connection_comes_first_and_one_that_was_left_comes_
 
     assert order() == names
     with psycopg.connect(emptied_dsn, host="localhost") as connection:
-        servers.put_first(connection)
+        assert servers.put_first(connection)
         assert order() == ["localhost", "127.0.0.2", "127.0.0.1"]
+        assert not servers.put_first(connection), "it was the first already"
         servers.put_last(connection)
         assert order() == names
     with psycopg.connect(emptied_dsn) as connection:

@@ -22,6 +22,18 @@ WAIT_S = 1.5
 WAIT_VARIABLE = "HOLDFAST_DATABASE_WAIT_S"
 SECONDS_MIN = 0.1
 
+# A server that vanished without a word must be noticed in seconds, not in the minutes the kernel takes.
+CONNECTING: dict[str, str | int] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+    # Also behind one address: after a failover a standby may answer there.
+    "target_session_attrs": "read-write",
+}
+"""How PostgreSQL is connected to, by us and by the user's own engine, where the address does not say otherwise."""
+
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 

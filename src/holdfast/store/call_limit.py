@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 LOOKS_PER_LIMIT = 15
 STOP_S = 5.0
+DRIVERS = {"psycopg", "psycopg2"}
+"""Drivers that say by an exception of their own that a connection has no socket any more."""
 
 
 class CallLimit:
@@ -76,7 +78,7 @@ class CallLimit:
             connection = call[0]
             if self._under_way.get(id(connection)) is call:  # and no other one on the same connection
                 self._under_way.pop(id(connection), None)
-                _shut(connection)
+                shut_socket(connection)
 
 
 class NoLimit(CallLimit):
@@ -106,13 +108,13 @@ def _watch(watched: ref[CallLimit], stopped: threading.Event, look_s: float) -> 
         del limit
 
 
-def _shut(connection: Connection[tuple[Any, ...]]) -> None:
-    """Shut the socket under the one who waits; the connection itself is his to close."""
+def shut_socket(connection: Any) -> None:
+    """Shut the socket under a caller that waits on it; the connection itself is the caller's to close."""
     try:
-        with socket.socket(fileno=os.dup(connection.pgconn.socket)) as same:
+        with socket.socket(fileno=os.dup(connection.fileno())) as same:
             same.shutdown(socket.SHUT_RDWR)
     except (OSError, ValueError, AttributeError):
-        return  # it has ended in this very moment
+        return  # it has ended at this very moment
     except Exception as gone:
-        if type(gone).__module__.split(".")[0] != "psycopg":
+        if type(gone).__module__.split(".")[0] not in DRIVERS:
             raise

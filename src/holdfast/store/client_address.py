@@ -1,7 +1,7 @@
 """The address of the store's database as other clients write it, so that the user's own engine finds the same server.
 
 With several hosts a client that takes the first one may stand on a standby after a failover, where nothing can be
-written. Each form here asks for the server that takes writes.
+written. Each form here asks for the server that takes writes, and waits no longer for one that hangs than we do.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from holdfast.store.address import Address
+from holdfast.store.address import CONNECTING, Address
 from holdfast.store.statements import Engine
 
 if TYPE_CHECKING:
     from psycopg.abc import ConnParam
 
-WRITABLE = {"target_session_attrs": "read-write"}
 CLIENTS = ("psycopg", "sqlalchemy")
 
 
@@ -31,7 +30,7 @@ def client_address(address: Address, client: str) -> str:
         return f"sqlite:///{address.target}" if client == "sqlalchemy" else address.target
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-    parts = WRITABLE | conninfo_to_dict(address.target)
+    parts: dict[str, ConnParam] = {**CONNECTING, **conninfo_to_dict(address.target)}
     return _sqlalchemy(parts) if client == "sqlalchemy" else make_conninfo("", **parts)
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from holdfast.base import monotonic_s
 from holdfast.base.lazy import name_extra
-from holdfast.store.address import Address
+from holdfast.store.address import CONNECTING, Address
 from holdfast.store.attempts import Attempts
 from holdfast.store.call_limit import CallLimit
 from holdfast.store.pooler import is_pooled, refuses_settings
@@ -60,17 +60,7 @@ SETTINGS = {
     "idle_in_transaction_session_timeout": "60000",
     "timezone": "UTC",
 }
-# A server that vanished without a word must be noticed in seconds, not in the minutes the kernel takes.
-DEFAULTS: dict[str, str | int] = {
-    "application_name": "holdfast",
-    "connect_timeout": 5,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 15_000,
-    # Also behind one address: after a failover a standby may answer there.
-    "target_session_attrs": "read-write",
-}
+DEFAULTS: dict[str, str | int] = {"application_name": "holdfast", **CONNECTING}
 """How connections are made where the address does not say otherwise."""
 
 
@@ -89,6 +79,8 @@ class Connections:
         self._wait_s = address.wait_s
         self._pool_max = pool_max
         self._closed = False
+        self.on_other_server: Callable[[], None] = lambda: None
+        """Called when a server was left, or when another one took a connection."""
         self._inherited: list[object] = []
         self._begin_empty()
 
@@ -116,8 +108,12 @@ class Connections:
         keywords = {**_keywords(self._target, pooled=pooled), **self._servers.keywords(), **more}
         with self._attempts.recorded():
             connection = psycopg.connect(self._target, autocommit=True, **keywords)
-        self._servers.put_first(connection)
+        self._note(connection)
         return connection
+
+    def _note(self, connection: Connection) -> None:
+        if self._servers.put_first(connection):
+            self.on_other_server()
 
     @property
     def pooled(self) -> bool:
@@ -167,6 +163,7 @@ class Connections:
             self._servers.put_last(connection)
         # Its threads may be connecting to that very server: they end by themselves.
         self._drop(wait_s=0)
+        self.on_other_server()
 
     def close(self) -> None:
         """Give every connection back, for good."""
@@ -315,7 +312,7 @@ class Connections:
             if self._pool is None:
                 self._pool = ConnectionPool(
                     self._target,
-                    connection_class=_recorded(self._attempts, self._servers),
+                    connection_class=_recorded(self._attempts, self._servers, self._note),
                     kwargs={"autocommit": True, **_keywords(self._target, pooled=pooled)},
                     min_size=1,
                     max_size=self._pool_max,
@@ -326,7 +323,7 @@ class Connections:
             return self._pool
 
 
-def _recorded(attempts: Attempts, servers: Servers) -> type[Connection]:
+def _recorded(attempts: Attempts, servers: Servers, note: Callable[[Connection], None]) -> type[Connection]:
     """A connection whose attempts are recorded, which the pool itself only logs."""
     from psycopg import Connection
 
@@ -335,7 +332,7 @@ def _recorded(attempts: Attempts, servers: Servers) -> type[Connection]:
         def connect(cls, *given: Any, **named: Any) -> Any:
             with attempts.recorded():
                 connection = super().connect(*given, **{**named, **servers.keywords()})
-            servers.put_first(connection)
+            note(connection)
             return connection
 
     return Recorded

@@ -84,6 +84,10 @@ class Database(Protocol):
         """Connect anew from now on, to whichever server takes writes; SQLite has but one."""
         ...
 
+    def on_other_server(self, tell: Callable[[], None]) -> None:
+        """Call this when a server was left, or when another one took a connection."""
+        ...
+
     def close(self) -> None:
         """Give every connection back."""
         ...

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -96,6 +96,9 @@ class PostgresqlDatabase:
 
     def leave(self) -> None:
         self._connections.leave()
+
+    def on_other_server(self, tell: Callable[[], None]) -> None:
+        self._connections.on_other_server = tell
 
     def close(self) -> None:
         self._connections.close()

@@ -48,24 +48,25 @@ class Servers:
         }
         return {name: text for name, text in lists.items() if text.strip(",")}
 
-    def put_first(self, connection: Connection) -> None:
-        """The connection was made just now."""
-        self._put(connection, last=False)
+    def put_first(self, connection: Connection) -> bool:
+        """The connection was made just now; returns whether its server was not the first before."""
+        return self._put(connection, last=False)
 
     def put_last(self, connection: Connection) -> None:
         """The server behind the connection is left."""
         self._put(connection, last=True)
 
-    def _put(self, connection: Connection, *, last: bool) -> None:
+    def _put(self, connection: Connection, *, last: bool) -> bool:
         from psycopg import OperationalError
 
         with self._lock:
             servers = self._servers()
             if len(servers) < 2:
-                return
+                return False
             # Sorted by whether it is this one: the others keep their order. Another thread may close the connection.
             with suppress(OperationalError):
                 self._order = sorted(servers, key=lambda server: server.has(connection) == last)
+            return self._servers() != servers
 
     def _servers(self) -> list[Server]:
         if self._order is None:

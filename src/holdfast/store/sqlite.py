@@ -10,7 +10,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,9 @@ class SqliteDatabase:
 
     def leave(self) -> None:
         """There is one file, and no other server."""
+
+    def on_other_server(self, tell: Callable[[], None]) -> None:
+        """It does not happen."""
 
     def close(self) -> None:
         with self._turn, self._watching:

@@ -58,6 +58,7 @@ class Store:
         self._tables = set(tables())
         self._wakes: list[Callable[[], None]] = []
         self._identity = Identity(address, self.look, database.leave)
+        database.on_other_server(self._identity.server_changed)
         self._snapshots = Snapshots()
         self.load("holdfast.store")
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakKeyDictionary
 
 from holdfast.base import Private
 from holdfast.catalog.core import DATABASE_CONNECTION_ERROR
 from holdfast.catalog.failure import UNREACHABLE, Failure
 from holdfast.store.join.connection import JoinRefused
+from holdfast.store.join.stale import JoinedConnections
 from holdfast.store.statements import Engine
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class Identity:
         self._jobs = JOBS if address.schema is None else f"{address.schema}.{JOBS}"
         self._lock = threading.Lock()
         self._own: Place | None = None
-        self._known: WeakKeyDictionary[object, bool] = WeakKeyDictionary()
+        self._joined = JoinedConnections(address.target, lambda: self._looked_up().started_us)
 
     def check(self, tx: Tx, driver: object) -> None:
         """Let pass a connection to the store's own database.
@@ -79,13 +78,16 @@ class Identity:
         if self._address.engine is Engine.SQLITE:
             self._check_file(tx)
             return
-        with self._lock:
-            if driver in self._known:
-                return
+        if driver in self._joined:
+            return
         (row,) = tx.rows("store.place", jobs=self._jobs)
-        self._check_place(Place(*row), tx)
-        with self._lock, suppress(TypeError):  # a driver's connection that cannot be remembered is asked again
-            self._known[driver] = True
+        place = Place(*row)
+        self._check_place(place, tx)
+        self._joined.add(driver, place.started_us)
+
+    def server_changed(self) -> None:
+        """The store has left a server, or found another: joined connections to any but the one in use are ended."""
+        self._joined.end_stale()
 
     def _check_file(self, tx: Tx) -> None:
         file = next(str(row[2] or "") for row in tx.rows("store.files") if row[1] == "main")

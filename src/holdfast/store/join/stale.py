@@ -1,0 +1,105 @@
+"""Joined connections that lead to a server which the store has left.
+
+A server that hangs keeps its sockets open and never answers. The store's own calls have a time limit, the connections
+of the user's code usually have none: a thread that commits on one waits for as long as the server hangs. So once the
+store has found the server that takes writes now, the joined connections that lead to another one are ended. They fail
+like every lost connection, and the work on them is tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from weakref import WeakKeyDictionary, WeakSet
+
+from holdfast.base import REAL
+from holdfast.catalog.failure import Failure
+from holdfast.store.call_limit import shut_socket
+
+PAUSE_S = 0.25
+"""Time between two looks for a server that takes writes."""
+LOOK_S_MAX = 600.0
+"""Maximum time to look for one; the next call that leaves a server begins anew."""
+
+_all: WeakSet[JoinedConnections] = WeakSet()
+"""Those of all stores of this process: the one that notices is often not the one whose connections wait."""
+
+
+class JoinedConnections:
+    """The connections that were joined to one store, each with the start time of its server."""
+
+    def __init__(self, target: str, find: Callable[[], int]) -> None:
+        """
+        Args:
+            target: the address of the database.
+            find: returns the start time of the server that takes writes, as the server tells it; raises a Failure
+                while there is none.
+        """
+        self._target = target
+        self._find = find
+        self._lock = threading.Lock()
+        self._servers: WeakKeyDictionary[object, int] = WeakKeyDictionary()
+        self._looking = False
+        _all.add(self)
+
+    def __contains__(self, driver: object) -> bool:
+        with self._lock:
+            return driver in self._servers
+
+    def add(self, driver: object, started_us: int) -> None:
+        """Remember that the connection leads to the server that was started at this time."""
+        with self._lock, suppress(TypeError):  # a driver's connection that cannot be remembered is asked again
+            self._servers[driver] = started_us
+
+    def end_stale(self) -> None:
+        """End the connections to other servers than the one that takes writes, as soon as one does; in a thread."""
+        with self._lock:
+            if self._looking or not any(one._servers for one in self._alike()):
+                return
+            self._looking = True
+        threading.Thread(target=self._look, name="holdfast-stale", daemon=True).start()
+
+    def _look(self) -> None:
+        until_s = REAL.monotonic_s() + LOOK_S_MAX
+        try:
+            while REAL.monotonic_s() < until_s:
+                with suppress(Failure):
+                    started_us = self._find()
+                    ended = sum(one._end_others(started_us) for one in self._alike())
+                    if ended:
+                        logging.getLogger("holdfast.store").warning(
+                            "%d joined connections led to a server that was left, and were ended", ended
+                        )
+                    return
+                REAL.sleep(PAUSE_S)
+        finally:
+            self._looking = False
+
+    def _end_others(self, started_us: int) -> int:
+        with self._lock:
+            stale = [driver for driver, started in self._servers.items() if started != started_us]
+            for driver in stale:
+                del self._servers[driver]
+        for driver in stale:
+            shut_socket(driver)
+        return len(stale)
+
+    def _alike(self) -> list[JoinedConnections]:
+        return [one for one in tuple(_all) if one._target == self._target]
+
+    def _forget(self) -> None:
+        """In a forked process the connections are the parent's, and the thread does not exist."""
+        self._lock = threading.Lock()
+        self._servers = WeakKeyDictionary()
+        self._looking = False
+
+
+def _after_fork() -> None:
+    for one in tuple(_all):
+        one._forget()
+
+
+os.register_at_fork(after_in_child=_after_fork)
