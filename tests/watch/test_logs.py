@@ -60,6 +60,23 @@ def test_a_line_holds_the_short_message_and_the_whole_reason(logged: Any) -> Non
     }
 
 
+def test_what_an_outage_tells_all_the_time_is_logged_once_in_ten_seconds(logged: Any) -> None:
+    with instant() as time:
+        for _ in range(61):
+            bus.tell("worker.trouble", worker="w", code="DATABASE_CONNECTION_ERROR")
+            time.advance(0.2)
+        bus.tell("worker.trouble", worker="w", code="STORAGE_FULL")
+        for queue in ("mail", "pdf"):
+            bus.tell("worker.trouble", worker="w", code="HANDLERS_STUCK", queue=queue)
+    assert [(line["code"], line.get("held_back"), line.get("queue")) for line in logged()] == [
+        ("DATABASE_CONNECTION_ERROR", None, None),
+        ("DATABASE_CONNECTION_ERROR", 49, None),
+        ("STORAGE_FULL", None, None),
+        ("HANDLERS_STUCK", None, "mail"),
+        ("HANDLERS_STUCK", None, "pdf"),
+    ]
+
+
 def test_a_line_says_to_which_request_it_belongs(logged: Any) -> None:
     with enriched(request_id="req_1", trace_id="a" * 32, span_id="b" * 16):
         bus.tell("job.enqueued", id="7")

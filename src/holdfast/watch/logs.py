@@ -7,10 +7,12 @@ is neither read nor changed.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, MutableMapping
+from math import inf
 from typing import TYPE_CHECKING, Any, TextIO
 
-from holdfast.base import Facts, bus, encode, now_us, one_line, redacted_facts, utc_text
+from holdfast.base import Facts, bus, encode, monotonic_s, now_us, one_line, redacted_facts, utc_text
 from holdfast.base.lazy import name_extra
 from holdfast.base.tracebacks import stored_traceback, traceback_text
 from holdfast.catalog import current_context
@@ -28,6 +30,10 @@ WARNED = frozenset({
     "breaker.opened", "queue.paused", "switch.flipped", "step.failed",
 })  # fmt: skip
 WRONG = frozenset({"job.failed", "worker.trouble", "alert.trouble", "exception.caught"})
+REPEATED = frozenset({"worker.trouble", "alert.trouble"})
+"""What a process meets several times a second while its database is away."""
+EVERY_S = 10.0
+"""Time in which the same one of these is logged once."""
 _CONTEXT = ("request_id", "trace_id", "span_id")
 
 
@@ -60,10 +66,16 @@ def log_events(*, json: bool | None = None, stream: TextIO | None = None, level:
         cache_logger_on_first_use=False,
     )
     least = LEVELS.index(level)
+    repeats = _Repeats()
 
     def hear(verb: str, facts: Facts) -> None:
         called = level_of(verb, facts)
         if LEVELS.index(called) >= least:
+            if verb in REPEATED:
+                held_back = repeats.held_back(verb, facts.get("code"), facts.get("queue"))
+                if held_back is None:
+                    return
+                facts = {**facts, "held_back": held_back} if held_back else facts
             where = {name: value for name in _CONTEXT if (value := getattr(current_context(), name))}
             getattr(logger, called)(verb, facts={**where, **facts})
 
@@ -89,6 +101,23 @@ def level_of(verb: str, facts: Facts) -> str:
     if verb in WRONG:
         return "error"
     return "warning" if verb in WARNED else "debug" if verb in QUIET else "info"
+
+
+class _Repeats:
+    """When each line was logged last, and how many of its kind were held back since. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: dict[tuple[object, ...], tuple[float, int]] = {}
+
+    def held_back(self, *kind: object) -> int | None:
+        """How many were held back before the one that is to be logged now; None holds this one back too."""
+        with self._lock:
+            logged_s, count = self._seen.get(kind, (-inf, 0))
+            now_s = monotonic_s()
+            again = now_s - logged_s >= EVERY_S
+            self._seen[kind] = (now_s, 0) if again else (logged_s, count + 1)
+        return count if again else None
 
 
 def _processors(*, as_json: bool, colours: bool) -> list[Processor]:
