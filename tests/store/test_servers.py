@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
-from holdfast.store.servers import Servers
+from holdfast.store.servers import Servers, servers_of
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,19 @@ def test_the_one_that_took_a_connection_comes_first_and_one_that_was_left_comes_
         assert order() == ["127.0.0.2", "localhost", "127.0.0.1"]
     servers.put_first(connection)  # nobody knows any more where it led
     assert order() == ["127.0.0.2", "localhost", "127.0.0.1"]
+
+
+def test_all_stores_of_a_process_know_which_server_was_left() -> None:
+    target = "postgresql://u@a:1,b:2/d"
+    one, other = servers_of(target), servers_of(target)
+    assert one is other
+    assert servers_of("postgresql://u@a:1,b:2/e") is not one
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, b"new" if servers_of(target) is not one else b"the parent's")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 100) == b"new", "its lock may have been held"
+    for end in (reader, writer):
+        os.close(end)

@@ -20,7 +20,7 @@ from holdfast.store.address import CONNECTING, Address
 from holdfast.store.attempts import Attempts
 from holdfast.store.call_limit import CallLimit
 from holdfast.store.pooler import is_pooled, refuses_settings
-from holdfast.store.servers import Servers
+from holdfast.store.servers import Servers, servers_of
 from holdfast.store.shortcut import Shortcuts
 
 if TYPE_CHECKING:
@@ -73,7 +73,6 @@ class Connections:
 
     def __init__(self, address: Address, *, pool_max: int) -> None:
         self._target = address.target
-        self._servers = Servers(address.target)
         self._pooled = address.pooled
         self._call_timeout_s = address.call_timeout_s
         self._wait_s = address.wait_s
@@ -190,6 +189,7 @@ class Connections:
         self._losses = 0
         self._trusted = WeakKeyDictionary()
         self._process = os.getpid()
+        self._servers = servers_of(self._target)
         self.shortcuts = Shortcuts()
         self.calls = CallLimit(self._call_timeout_s, self.leave)
         self._attempts = Attempts(lambda: self.connect().close(), self._wait_s)

@@ -1,14 +1,16 @@
 """The servers of one address, in the order in which a connection is tried.
 
 Connecting to a server that hangs takes until the time limit of that, once for each new connection. So the server that
-took the last connection is tried first, and one that was left is tried last.
+took the last connection is tried first, and one that was left is tried last. All stores of a process share the order.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
     from psycopg import Connection as PsycopgConnection
@@ -83,3 +85,25 @@ def _read(target: str) -> list[Server]:
     # One port counts for all; a list of another length is for psycopg to refuse.
     filled = [values * count if len(values) == 1 else values for values in lists]
     return [Server(*parts) for parts in zip(*filled, strict=False)] if {*map(len, filled)} == {count} else []
+
+
+_shared: WeakValueDictionary[str, Servers] = WeakValueDictionary()
+_sharing = threading.Lock()
+
+
+def servers_of(target: str) -> Servers:
+    """Those of the address, the same for everything in this process that connects to it."""
+    with _sharing:
+        found = _shared.get(target)
+        if found is None:
+            found = _shared[target] = Servers(target)
+        return found
+
+
+def _after_fork() -> None:
+    """A thread that the child does not have may have held one of the locks."""
+    global _shared, _sharing
+    _shared, _sharing = WeakValueDictionary(), threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
