@@ -29,8 +29,12 @@ def test_every_bound_of_a_rule_is_a_sentence() -> None:
     assert retry_words(rule)[1:] == [
         "Only when the occurrence meets the rule's condition.",
         "No attempt starts later than 60 s after the first.",
-        "A Retry-After replaces the wait, up to 2 min.",
+        "A longer Retry-After is waited for, up to 2 min.",
     ]
+    assert retry_words(Retry(retry_after_max_s=120))[-1] == (
+        "A call without a time limit ends instead where it is above 60 s."
+    )
+    assert retry_words(Retry(retry_after_max_s=60))[-1] == "A longer Retry-After is waited for, up to 60 s."
 
 
 @pytest.mark.parametrize("rule", [False, NEVER])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from itertools import pairwise
 
+from holdfast.base import limits
 from holdfast.base.formatting import duration
 from holdfast.catalog import Blame, RetryRule, Severity
 from holdfast.policy import Retry
@@ -61,7 +62,11 @@ def _rule_words(rule: Retry) -> list[str]:
 def _retry_after_words(rule: Retry) -> list[str]:
     if not rule.honour_retry_after:
         return []
-    return [f"A Retry-After replaces the wait, up to {duration(rule.retry_after_max_s)}."]
+    words = [f"A longer Retry-After is waited for, up to {duration(rule.retry_after_max_s)}."]
+    patience_s = limits().call_wait_s_max
+    if rule.within_s is None and rule.retry_after_max_s > patience_s:
+        words.append(f"A call without a time limit ends instead where it is above {duration(patience_s)}.")
+    return words
 
 
 def _waits(rule: Retry) -> str:
