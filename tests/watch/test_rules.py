@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from holdfast.catalog import CORE
+from holdfast.catalog.core import DATABASE_CONNECTION_ERROR, DATABASE_READ_ONLY
+from holdfast.catalog.database import SQLITE_FAULTS, SQLSTATE_FAULTS
 from holdfast.catalog.fault import Severity
 from holdfast.delivery.faults import INVALID_SIGNATURE_FORMAT, SIGNATURE_EXPIRED
 from holdfast.watch import names
@@ -61,6 +63,16 @@ def test_there_is_no_other_rule_and_no_name_twice() -> None:
 def test_the_codes_that_rules_name_exist() -> None:
     known = {fault.code for fault in CORE} | {INVALID_SIGNATURE_FORMAT.code, SIGNATURE_EXPIRED.code}
     assert {*SIGNATURE_CODES, *DATABASE_CODES} <= known
+
+
+def test_everything_that_is_wrong_with_a_database_counts_as_its_error() -> None:
+    wrong = {fault for fault in (*SQLSTATE_FAULTS.values(), *SQLITE_FAULTS.values()) if fault.status >= 500}
+    assert wrong
+    assert {fault.code for fault in wrong} <= set(DATABASE_CODES)
+
+
+def test_a_failover_pages_nobody_by_its_first_errors() -> None:
+    assert {DATABASE_CONNECTION_ERROR.severity, DATABASE_READ_ONLY.severity} == {Severity.WARNING}
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ DATABASE_READ_ONLY = _fault(
     blame=Blame.SERVER,
     causes=("a failover: the server has become a standby", "the address leads to a standby"),
     remedy="Wait for the failover to end; give an address that leads to the server that takes writes.",
-    severity=Severity.CRITICAL,
+    severity=Severity.WARNING,  # as above: a planned switchover wakes nobody
     related=("DATABASE_CONNECTION_ERROR",),
 )
 DATABASE_POOL_EXHAUSTED = _fault(

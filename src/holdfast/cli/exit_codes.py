@@ -17,8 +17,10 @@ DATABASE_CODES = frozenset(
         "SCHEMA_OUTDATED",
         "DATABASE_CONNECTION_ERROR",
         "DATABASE_POOL_EXHAUSTED",
+        "DATABASE_READ_ONLY",
         "DATABASE_TIMEOUT",
         "DATABASE_ERROR",
+        "STORAGE_FULL",
     }
 )
 
@@ -37,7 +39,7 @@ class ExitCode(IntEnum):
     REFUSED = 4
     """Its present state does not allow it, or the answer to the question was no."""
     NO_DATABASE = 5
-    """The database cannot be used: it is not there, does not answer, or has not got our tables."""
+    """The database cannot be used: it is not there, does not answer, takes no writes, or has not got our tables."""
     FOUND = 6
     """A check found something: a rule over its threshold, a change that breaks clients."""
 
