@@ -19,7 +19,7 @@ from holdfast.policy import Retry
 from holdfast.store import Store
 from holdfast.testing.postgres import PostgresServer, multi_host_dsn
 from holdfast.testing.processes import wait_until
-from holdfast.worker import Jobs, NewJob
+from holdfast.worker import Handlers, Jobs, NewJob, Worker
 
 CALL_TIMEOUT_S = 1.0
 
@@ -91,6 +91,26 @@ def test_joined_connections_to_a_leader_that_hangs_are_ended_when_there_is_a_new
             assert their_jobs.enqueue("k", tx=theirs.join(connection)).created
         for opened in (idle, busy, other, our_jobs, their_jobs, theirs, ours):
             opened.close()
+
+
+@pytest.mark.timeout(180)
+def test_a_worker_listens_at_the_new_leader_while_the_old_one_still_hangs(tmp_path: Path) -> None:
+    with (
+        PostgresServer.start(tmp_path / "primary", fsync=False) as primary,
+        primary.standby(tmp_path / "standby", synchronous=False) as standby,
+    ):
+        url = f"{multi_host_dsn([primary, standby])}&call_timeout_s={CALL_TIMEOUT_S:g}&connect_timeout=2"
+        store = Store.open(url)
+        store.migrate()
+        worker = Worker(store, Handlers())
+        worker.start()
+        wait_until(lambda: _listeners(primary) == 1, within_s=30, what="it listens")
+        with hanging(primary):
+            standby.promote()
+            wait_until(lambda: _listeners(standby) == 1, within_s=60, what="it listens at the new leader")
+        worker.stop()
+        assert worker.join(30)
+        store.close()
 
 
 @pytest.mark.timeout(180)
@@ -177,6 +197,10 @@ def _answers(store: Store) -> bool:
         return store.takes_writes()
     except Failure:
         return False
+
+
+def _listeners(server: PostgresServer) -> int:
+    return int(server.execute("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'")[0][0])
 
 
 def _threads() -> set[str]:

@@ -264,9 +264,9 @@ def test_a_listener_stops_without_waiting_for_its_next_look(store: Store, monkey
     monkeypatch.setattr(wake_module, "LISTEN_S", FAR_S)
     monkeypatch.setattr(wake_module, "LOOK_S", FAR_S)
     told = threading.Event()
-    listener = Listener(store, told.set)
+    listener = Listener(store, told.set, at=store)
     listener.stop()
-    listener = Listener(store, told.set)
+    listener = Listener(store, told.set, at=store)
     listens = beginning_to_listen(store, monkeypatch)
     listener.start()
     if store.engine is Engine.POSTGRESQL:

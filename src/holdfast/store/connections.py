@@ -78,6 +78,8 @@ class Connections:
         self._wait_s = address.wait_s
         self._pool_max = pool_max
         self._closed = False
+        self.left = 0
+        """How many times a server was left."""
         self.on_other_server: Callable[[], None] = lambda: None
         """Called when a server was left, or when another one took a connection."""
         self._inherited: list[object] = []
@@ -160,6 +162,7 @@ class Connections:
         """
         for connection in behind:
             self._servers.put_last(connection)
+        self.left += 1
         # Its threads may be connecting to that very server: they end by themselves.
         self._drop(wait_s=0)
         self.on_other_server()

@@ -97,6 +97,11 @@ class PostgresqlDatabase:
     def leave(self) -> None:
         self._connections.leave()
 
+    @property
+    def left(self) -> int:
+        """How many times a server was left; a connection of one's own that is older leads to such a server."""
+        return self._connections.left
+
     def on_other_server(self, tell: Callable[[], None]) -> None:
         self._connections.on_other_server = tell
 

@@ -103,9 +103,15 @@ class Notifier:
 class Listener:
     """Calls back when somebody, here or in another process, may have enqueued something."""
 
-    def __init__(self, store: Store, tell: Callable[[], None]) -> None:
+    def __init__(self, store: Store, tell: Callable[[], None], *, at: Store) -> None:
+        """
+        Args:
+            store: tells what is enqueued through it in this process.
+            at: where other processes are listened to; it knows when a server was left, because it is used all the time.
+        """
         self._store = store
         self._tell = tell
+        self._at = at
         self._stopping = threading.Event()
         self._stop: socket.socket | None = None
         self._thread = threading.Thread(target=self._run, name="holdfast-listen", daemon=True)
@@ -128,10 +134,10 @@ class Listener:
         with self._stopped:
             while not self._stopping.is_set():
                 try:
-                    if self._store.engine is Engine.SQLITE:
-                        self._look(self._store.database)  # type: ignore[arg-type]  # the engine says which it is
+                    if self._at.engine is Engine.SQLITE:
+                        self._look(self._at.database)  # type: ignore[arg-type]  # the engine says which it is
                     else:
-                        self._listen(self._store.database)  # type: ignore[arg-type]  # the engine says which it is
+                        self._listen(self._at.database)  # type: ignore[arg-type]  # the engine says which it is
                 except Exception:  # noqa: BLE001 - whatever broke the connection, a new one is tried; polling goes on
                     self._stopping.wait(RECONNECT_S)
 
@@ -149,13 +155,15 @@ class Listener:
             while not self._stopping.wait(POOLED_LOOK_S):
                 self._tell()
             return
+        left = database.left
         with database.connect() as connection:
             connection.execute(f"LISTEN {CHANNEL}")
             self._tell()  # something may have come while nobody listened
             either = select.poll()
             either.register(connection, select.POLLIN)
             either.register(self._stopped, select.POLLIN)
-            while not self._stopping.is_set():
+            # A server that hangs tells nothing, and its socket stays open.
+            while not self._stopping.is_set() and database.left == left:
                 either.poll(LISTEN_S * 1_000)
                 connection.pgconn.consume_input()
                 told = False

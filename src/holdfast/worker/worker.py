@@ -109,7 +109,7 @@ class Worker:
             tend=self._tend,
         )
         self._pump.due_soon = self._heart.nudge
-        self._listener = Listener(store, self._woken)
+        self._listener = Listener(store, self._woken, at=self._store)
         self._housekeeper = Housekeeper(
             self._store, periodic=periodic or scheduled(self._store, handlers), retention=retention or Retention()
         )
