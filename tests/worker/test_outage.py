@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast.base import REAL
+from holdfast.base import REAL, replaced, world
 from holdfast.store import Store
 from holdfast.store.address import CALL_TIMEOUT_S
 from holdfast.testing.postgres import PostgresAddress, multi_host_dsn
@@ -61,6 +62,28 @@ def test_after_a_silence_of_the_database_everybody_has_a_lease_to_be_heard_of(
     here._patient_until_s = 0.0
     here._sweep_once()
     assert "reclaimed" in verbs_of(jobs, made.id), "it is not put off for ever"
+
+
+@pytest.mark.parametrize(("jump_s", "patient"), [(3_600, True), (25, False)])
+def test_after_the_clock_of_the_database_has_jumped_everybody_has_a_lease_to_be_heard_of(
+    database_url: str, jobs: Jobs, handlers: Handlers, jump_s: int, patient: bool
+) -> None:
+    """As where a server takes over whose clock is ahead."""
+    shifted = Store.open(database_url, database_clock=False)
+    here = heart(shifted, handlers, lease_s=60.0)
+    here.register()
+    register(shifted, "other", 20)
+    made = jobs.enqueue("k")
+    claim(shifted, "other")
+    here._sweep_once()
+    ahead = replace(world(), wall_us=lambda: REAL.wall_us() + jump_s * 1_000_000)
+    with replaced(ahead):
+        here._sweep_once()
+        assert ("reclaimed" in verbs_of(jobs, made.id)) is not patient
+        here._patient_until_s = 0.0
+        here._sweep_once()
+        assert "reclaimed" in verbs_of(jobs, made.id), "it is not put off for ever"
+    shifted.close()
 
 
 @pytest.mark.parametrize(("dead", "patient"), [(1, False), (3, True)])

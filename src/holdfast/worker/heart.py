@@ -4,7 +4,8 @@ The lease is on the database's clock. The worker itself trusts only the time tha
 worker that could not renew for a whole lease stops claiming and settling by itself, before anyone takes its jobs. If
 nobody has taken them when it can renew again, it keeps them.
 
-When the database itself was away, nobody could renew. Nobody is declared dead then before everybody has had a whole
+When the database itself was away, nobody could renew; and when its clock has jumped ahead, as it does where a server
+with another clock takes over, every lease looks over. Nobody is declared dead then before everybody has had a whole
 lease to be heard of.
 """
 
@@ -63,6 +64,8 @@ class Heart:
         self._renewed_s = float("-inf")
         self._answered_s = float("inf")
         """When the database last answered."""
+        self._ahead_s: float | None = None
+        """The database's clock less that of this process."""
         self._patient_until_s = float("-inf")
         """Until then nobody is declared dead."""
         self._looked_gone_s = float("-inf")
@@ -160,6 +163,14 @@ class Heart:
             self._patient_until_s = now_s + self._lease_s
         self._answered_s = now_s
 
+    def _compare_clocks(self, database_us: int) -> None:
+        """A clock that jumped ahead, as that of another server does, makes leases look over that are not."""
+        now_s = monotonic_s()
+        ahead_s = database_us / 1_000_000 - now_s
+        if self._ahead_s is not None and ahead_s - self._ahead_s > self._lease_s * SILENCE_SHARE:
+            self._patient_until_s = now_s + self._lease_s
+        self._ahead_s = ahead_s
+
     def _sweep(self) -> None:
         rest_s = min(REST_S, self._lease_s * SWEEP_SHARE)
         while not self._stopping.is_set():
@@ -175,10 +186,11 @@ class Heart:
 
     def _sweep_once(self) -> float:
         """Look, and sweep where there is something to sweep: an idle worker costs one small question."""
-        ((expired, due_us, cancels, unseen, blocked),) = self._store.look(
+        ((database_us, expired, due_us, cancels, unseen, blocked),) = self._store.look(
             "worker.look", owner=self.worker, left_us=joined.LEFT_US
         )
         self._answered()
+        self._compare_clocks(database_us)
         now_s = monotonic_s()
         expired = expired and now_s >= self._patient_until_s
         unsure = now_s - self._looked_gone_s >= self._lease_s

@@ -28,8 +28,9 @@ SELECT count(*), COALESCE(sum(CASE WHEN lease_until_us > {now_us} THEN 1 ELSE 0 
 
 -- name: look
 -- Whether there is anything to sweep: an expired worker, how soon a waiting job is due, a cancel for one of ours, a job
--- that nobody has seen yet, and one that is blocked by another.
-SELECT EXISTS (SELECT 1 FROM holdfast_worker WHERE lease_until_us <= {now_us} AND id <> :owner),
+-- that nobody has seen yet, and one that is blocked by another. The time is that by which leases are judged.
+SELECT {now_us},
+       EXISTS (SELECT 1 FROM holdfast_worker WHERE lease_until_us <= {now_us} AND id <> :owner),
        (SELECT min(due_us) - {now_us} FROM holdfast_job WHERE state = 'queued' AND lane = 'waiting'),
        EXISTS (SELECT 1 FROM holdfast_job WHERE lease_owner = :owner AND cancel_us IS NOT NULL),
        EXISTS (SELECT 1 FROM holdfast_job
