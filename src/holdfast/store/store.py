@@ -320,6 +320,7 @@ class Store:
 
     def close(self) -> None:
         """Give every connection back."""
+        self._identity.close()
         self.database.close()
 
     def _tx(self, execute: Execute) -> Tx:

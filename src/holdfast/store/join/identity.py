@@ -89,6 +89,10 @@ class Identity:
         """The store has left a server, or found another: joined connections to any but the one in use are ended."""
         self._joined.end_stale()
 
+    def close(self) -> None:
+        """The store is closed."""
+        self._joined.close()
+
     def _check_file(self, tx: Tx) -> None:
         file = next(str(row[2] or "") for row in tx.rows("store.files") if row[1] == "main")
         if self._address.target == MEMORY:

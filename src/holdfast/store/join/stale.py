@@ -24,6 +24,7 @@ PAUSE_S = 0.25
 LOOK_S_MAX = 600.0
 """Maximum time to look for one; the next call that leaves a server begins anew."""
 
+_listing = threading.Lock()
 _all: WeakSet[JoinedConnections] = WeakSet()
 """Those of all stores of this process: the one that notices is often not the one whose connections wait."""
 
@@ -43,7 +44,9 @@ class JoinedConnections:
         self._lock = threading.Lock()
         self._servers: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._looking = False
-        _all.add(self)
+        self._closed = threading.Event()
+        with _listing:
+            _all.add(self)
 
     def __contains__(self, driver: object) -> bool:
         with self._lock:
@@ -62,10 +65,14 @@ class JoinedConnections:
             self._looking = True
         threading.Thread(target=self._look, name="holdfast-stale", daemon=True).start()
 
+    def close(self) -> None:
+        """Look for no server any more."""
+        self._closed.set()
+
     def _look(self) -> None:
         until_s = REAL.monotonic_s() + LOOK_S_MAX
         try:
-            while REAL.monotonic_s() < until_s:
+            while REAL.monotonic_s() < until_s and not self._closed.is_set():
                 with suppress(Failure):
                     started_us = self._find()
                     ended = sum(one._end_others(started_us) for one in self._alike())
@@ -74,7 +81,7 @@ class JoinedConnections:
                             "%d joined connections led to a server that was left, and were ended", ended
                         )
                     return
-                REAL.sleep(PAUSE_S)
+                self._closed.wait(PAUSE_S)
         finally:
             self._looking = False
 
@@ -88,7 +95,8 @@ class JoinedConnections:
         return len(stale)
 
     def _alike(self) -> list[JoinedConnections]:
-        return [one for one in tuple(_all) if one._target == self._target]
+        with _listing:
+            return [one for one in _all if one._target == self._target]
 
     def _forget(self) -> None:
         """In a forked process the connections are the parent's, and the thread does not exist."""
@@ -98,7 +106,9 @@ class JoinedConnections:
 
 
 def _after_fork() -> None:
-    for one in tuple(_all):
+    global _listing
+    _listing = threading.Lock()
+    for one in _all:
         one._forget()
 
 
