@@ -189,6 +189,19 @@ def test_open_connections_alone_can_be_reset(line: FaultProxy) -> None:
             assert spoken(new, b"hello") == b"hello"
 
 
+def test_connections_that_end_by_themselves_at_that_moment_do_not_stop_a_reset(line: FaultProxy) -> None:
+    async def ended_and_reset() -> None:
+        for connection in line._traffic.connections:
+            assert connection._task is not None
+            connection._task.cancel()
+        await line._reset()
+
+    with dialled(line) as one, dialled(line) as other:
+        assert spoken(one, b"hello") == spoken(other, b"hello") == b"hello"
+        line._call(ended_and_reset())
+        assert line.open_connections == 0
+
+
 def test_a_half_open_connection_stays_silent_until_it_is_healed(line: FaultProxy) -> None:
     with dialled(line) as old:
         assert spoken(old, b"hello") == b"hello"

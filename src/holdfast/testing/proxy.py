@@ -122,8 +122,10 @@ class FaultProxy:
             self._listener = None
 
     async def _reset(self) -> None:
-        for connection in tuple(self._traffic.connections):
-            await connection.reset()
+        # All of them without a pause: while the proxy waits for one, another may end by itself, and its socket with it.
+        ending = {connection.reset() for connection in self._traffic.connections}
+        if ending:
+            await asyncio.wait(ending)
 
     async def _end(self) -> None:
         self._stop_listening()

@@ -80,12 +80,12 @@ class ProxyConnection:
             self._client.close()
             server.close()
 
-    async def reset(self) -> None:
-        """End with RST rather than in order."""
+    def reset(self) -> asyncio.Task[object]:
+        """End with RST rather than in order; the connection is closed when the returned task is done."""
+        assert self._task is not None, "only a connection that is served is among those that are open"
         _close_with_reset(self._client)
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        self._task.cancel()
+        return self._task
 
     def forget(self) -> None:
         """Count bytes and look for patterns from here on."""
