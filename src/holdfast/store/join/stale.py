@@ -44,6 +44,8 @@ class JoinedConnections:
         self._lock = threading.Lock()
         self._servers: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._looking = False
+        self._changed = threading.Event()
+        """Whether the server has changed since the last look for it began."""
         self._closed = threading.Event()
         with _listing:
             _all.add(self)
@@ -59,6 +61,7 @@ class JoinedConnections:
 
     def end_stale(self) -> None:
         """End the connections to other servers than the one that takes writes, as soon as one does; in a thread."""
+        self._changed.set()
         with self._lock:
             if self._looking or not any(one._servers for one in self._alike()):
                 return
@@ -66,24 +69,36 @@ class JoinedConnections:
         threading.Thread(target=self._look, name="holdfast-stale", daemon=True).start()
 
     def close(self) -> None:
-        """Look for no server any more."""
+        """Stop looking for the server that takes writes."""
         self._closed.set()
 
     def _look(self) -> None:
         until_s = REAL.monotonic_s() + LOOK_S_MAX
         try:
             while REAL.monotonic_s() < until_s and not self._closed.is_set():
+                self._changed.clear()
                 with suppress(Failure):
-                    started_us = self._find()
-                    ended = sum(one._end_others(started_us) for one in self._alike())
-                    if ended:
-                        logging.getLogger("holdfast.store").warning(
-                            "%d joined connections led to a server that was left, and were ended", ended
-                        )
-                    return
+                    self._end_all_but(self._find())
+                    if self._is_over():
+                        return
                 self._closed.wait(PAUSE_S)
-        finally:
+        except BaseException:
             self._looking = False
+            raise
+        self._looking = False
+
+    def _is_over(self) -> bool:
+        """Whether the look is over. Where the server has changed meanwhile, it found the one that was left."""
+        with self._lock:
+            self._looking = self._changed.is_set()
+            return not self._looking
+
+    def _end_all_but(self, started_us: int) -> None:
+        ended = sum(one._end_others(started_us) for one in self._alike())
+        if ended:
+            logging.getLogger("holdfast.store").warning(
+                "%d joined connections led to a server that was left, and were ended", ended
+            )
 
     def _end_others(self, started_us: int) -> int:
         with self._lock:
@@ -103,6 +118,7 @@ class JoinedConnections:
         self._lock = threading.Lock()
         self._servers = WeakKeyDictionary()
         self._looking = False
+        self._changed = threading.Event()
 
 
 def _after_fork() -> None:
