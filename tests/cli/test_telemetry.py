@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -136,6 +137,17 @@ def test_what_fails_in_a_process_that_serves_is_told(tmp_path: Path) -> None:
     assert [(line["event"], line["kind"], line["code"]) for line in told] == [
         ("job.failed", "beta.unheard", "KIND_UNKNOWN")
     ]
+
+
+def test_what_the_server_and_other_libraries_log_is_in_the_same_form(tmp_path: Path) -> None:
+    with Serving(tmp_path, systems=SHADOW, HOLDFAST_LOG="json") as running:
+        with socket.create_connection(("127.0.0.1", running.port), timeout=STOP_S_MAX) as client:
+            client.sendall(b"this is not HTTP\r\n\r\n")
+            assert b"400" in client.recv(1_000)
+        code, _, complained = running.stop(signal.SIGTERM)
+    assert code == 0, complained
+    (line,) = [json.loads(line) for line in complained.splitlines()]
+    assert (line["event"], line["area"], line["level"]) == ("log.written", "uvicorn.error", "warning")
 
 
 @pytest.mark.parametrize(("word", "option"), [("loud", "--log"), ("loud", "--log-level")])

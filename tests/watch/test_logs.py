@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -14,7 +16,8 @@ from holdfast.base import Secret, bus
 from holdfast.catalog import enriched
 from holdfast.testing.instant import instant
 from holdfast.watch import log_events
-from holdfast.watch.logs import LEVELS, level_of
+from holdfast.watch.log_records import LEVELS, drop_unhandled
+from holdfast.watch.logs import level_of
 
 
 class Terminal(io.StringIO):
@@ -138,7 +141,7 @@ def test_only_what_is_loud_enough_is_logged(out: io.StringIO, level: str) -> Non
     for verb in ("link.succeeded", "job.enqueued", "job.retried", "job.failed"):
         bus.tell(verb)
     end()
-    assert len(out.getvalue().splitlines()) == len(LEVELS) - LEVELS.index(level)
+    assert len(out.getvalue().splitlines()) == len(LEVELS) - list(LEVELS).index(level)
 
 
 def test_an_unknown_level_is_refused_at_once() -> None:
@@ -175,3 +178,72 @@ def test_structlog_stays_as_the_user_configured_it(out: io.StringIO) -> None:
     log_events(stream=out)()
     assert structlog.get_config() == before
     assert not structlog.is_configured()
+
+
+# -- records of the standard logging ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def unheard() -> Iterator[logging.Logger]:
+    """A logger whose records reach no handler; those of pytest take records of loggers that exist before the test."""
+    logger = logging.getLogger("holdfast.unheard")
+    logger.propagate = False
+    yield logger
+    logger.propagate = True
+
+
+def test_a_record_that_no_handler_takes_is_a_line_like_the_others(out: io.StringIO) -> None:
+    end = log_events(stream=out, unhandled=True)
+    with unheard() as logger:
+        try:
+            raise ValueError("password=hunter22")
+        except ValueError:
+            logger.exception("lost %d connections to postgresql://ada:hunter22@db/shop\nsecond line", 3)
+    end()
+    (line,) = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert (line["event"], line["level"], line["area"]) == ("log.written", "error", "holdfast.unheard")
+    assert line["technical"] == "lost 3 connections to postgresql://ada:***@db/shop\nsecond line"
+    assert line["exception"].endswith("ValueError: password=***")
+    assert "hunter22" not in out.getvalue()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_records_are_logged_from_the_same_level_on(out: io.StringIO, level: str) -> None:
+    before = logging.getLogger("holdfast").level, logging.lastResort
+    end = log_events(stream=out, level=level, unhandled=True)
+    with unheard() as logger:
+        for number in (5, *LEVELS.values(), logging.CRITICAL):
+            logger.log(number, "something happened")
+    end()
+    told = [json.loads(line)["level"] for line in out.getvalue().splitlines()]
+    assert told == [*list(LEVELS)[list(LEVELS).index(level) :], "error"]
+    assert (logging.getLogger("holdfast").level, logging.lastResort) == before
+
+
+def test_a_program_that_has_set_up_logging_gets_its_records_itself(out: io.StringIO) -> None:
+    theirs = io.StringIO()
+    handler = logging.StreamHandler(theirs)
+    end = log_events(stream=out, unhandled=True)
+    with unheard() as logger:
+        logger.addHandler(handler)
+        logger.warning("theirs")
+        logger.removeHandler(handler)
+    end()
+    assert (out.getvalue(), theirs.getvalue()) == ("", "theirs\n")
+
+
+def test_a_record_that_cannot_be_written_stops_nobody(out: io.StringIO, capsys: pytest.CaptureFixture[str]) -> None:
+    end = log_events(stream=out, unhandled=True)
+    with unheard() as logger:
+        logger.warning("%d files", "many")
+    end()
+    assert out.getvalue() == ""
+    assert "--- Logging error ---" in capsys.readouterr().err
+
+
+def test_records_are_dropped_where_the_log_is_off(capsys: pytest.CaptureFixture[str]) -> None:
+    end = drop_unhandled()
+    with unheard() as logger:
+        logger.error("this is read by nobody")
+    end()
+    assert capsys.readouterr().err == ""

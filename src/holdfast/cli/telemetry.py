@@ -83,17 +83,21 @@ def logged(log: Log) -> Iterator[None]:
         typer.Exit: they were asked for, and what writes them is not installed; that was said.
     """
     if log.form is LogForm.OFF:
+        from holdfast.watch.log_records import drop_unhandled
+
         # What would otherwise go to the standard log is off, too.
         end = bus.listen(lambda _verb, _facts: None, writes_log=True)
+        end_records = drop_unhandled()
         try:
             yield
         finally:
             end()
+            end_records()
         return
     from holdfast.watch import log_events
 
     try:
-        end = log_events(json=log.form is LogForm.JSON, level=log.level.value)
+        end = log_events(json=log.form is LogForm.JSON, level=log.level.value, unhandled=True)
     except ModuleNotFoundError as missing:
         if missing.name != "structlog":
             raise

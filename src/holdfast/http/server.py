@@ -61,6 +61,7 @@ def _config(app: Application, stop_s_max: float) -> uvicorn.Config:
         app,
         http=LimitedConnection,
         lifespan="off",  # the owner's: a part that does not start is told before anything is printed
+        log_config=None,  # its records go where all others go
         log_level="warning",
         access_log=False,
         server_header=False,

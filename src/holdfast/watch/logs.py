@@ -18,11 +18,11 @@ from holdfast.base.tracebacks import stored_traceback, traceback_text
 from holdfast.catalog import current_context
 from holdfast.catalog.fault import Severity
 from holdfast.watch.counting import HUNG_UP
+from holdfast.watch.log_records import LEVELS, write_unhandled
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, Processor, WrappedLogger
 
-LEVELS = ("debug", "info", "warning", "error")
 QUIET = frozenset({"link.succeeded"})
 """Too many to tell at `info`."""
 WARNED = frozenset({
@@ -37,13 +37,16 @@ EVERY_S = 10.0
 _CONTEXT = ("request_id", "trace_id", "span_id")
 
 
-def log_events(*, json: bool | None = None, stream: TextIO | None = None, level: str = "info") -> Callable[[], None]:
+def log_events(
+    *, json: bool | None = None, stream: TextIO | None = None, level: str = "info", unhandled: bool = False
+) -> Callable[[], None]:
     """Log what the bus tells from now on; what is returned ends it.
 
     Args:
         json: one JSON object a line, or text for people; unless given, text when the stream is a terminal.
         stream: standard error unless given.
         level: the least that is logged: debug, info, warning or error.
+        unhandled: also log records of the standard `logging` that no handler of the program's takes.
 
     Raises:
         ValueError: there is no such level.
@@ -55,7 +58,7 @@ def log_events(*, json: bool | None = None, stream: TextIO | None = None, level:
         raise
 
     if level not in LEVELS:
-        raise ValueError(f"{level!r} is no level; levels: {', '.join(LEVELS)}")
+        raise ValueError(f"{level!r} is not a level; levels: {', '.join(LEVELS)}")
     out = sys.stderr if stream is None else stream
     as_json = not out.isatty() if json is None else json
     logger = structlog.wrap_logger(
@@ -65,12 +68,12 @@ def log_events(*, json: bool | None = None, stream: TextIO | None = None, level:
         context_class=dict,
         cache_logger_on_first_use=False,
     )
-    least = LEVELS.index(level)
+    least = LEVELS[level]
     repeats = _Repeats()
 
     def hear(verb: str, facts: Facts) -> None:
         called = level_of(verb, facts)
-        if LEVELS.index(called) >= least:
+        if LEVELS[called] >= least:
             if verb in REPEATED:
                 held_back = repeats.held_back(verb, facts.get("code"), facts.get("queue"))
                 if held_back is None:
@@ -79,7 +82,16 @@ def log_events(*, json: bool | None = None, stream: TextIO | None = None, level:
             where = {name: value for name in _CONTEXT if (value := getattr(current_context(), name))}
             getattr(logger, called)(verb, facts={**where, **facts})
 
-    return bus.listen(hear, writes_log=True)
+    end = bus.listen(hear, writes_log=True)
+    if not unhandled:
+        return end
+    end_records = write_unhandled(lambda called, verb, facts: getattr(logger, called)(verb, facts=facts), level)
+
+    def end_both() -> None:
+        end()
+        end_records()
+
+    return end_both
 
 
 def level_of(verb: str, facts: Facts) -> str:
