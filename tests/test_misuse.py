@@ -120,7 +120,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "a check without time": (lambda: Check(lambda: True, timeout_s=0), "timeout_s=0: give a number of seconds above 0"),
     "access by a text": (lambda: Access("key"), "write Access(ApiKeys(store))"),  # type: ignore[arg-type]
     "a sink with a plain address": (lambda: SlackSink(name="ops", url="https://x"), "write url=Secret(…)"),  # type: ignore[arg-type]
-    "an address that is a number": (lambda: Store.open(5), "5 is no database address"),  # type: ignore[arg-type]
+    "an address that is a number": (lambda: Store.open(5), "5 is not a database address"),  # type: ignore[arg-type]
     "a pool of nobody": (lambda: Store.open("sqlite://", pool_max=0), "pool_max=0"),
     "an option that the driver does not know": (
         lambda: Store.open("postgresql://app:hunter2@db/shop?sslmod=require"),

@@ -89,15 +89,15 @@ def test_a_folder_needs_no_package_and_the_rest_say_which(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("ftp://host/a", "no storage"),
-        ("https://host/a", "no storage"),
+        ("ftp://host/a", "not a kind of storage"),
+        ("https://host/a", "not a kind of storage"),
         ("s3://", "no bucket"),
         ("s3:///a", "no bucket"),
         ("s3://key@bucket", "half a key"),
         ("s3://bucket/../a", "prefix"),
         ("s3://bucket/%2e%2e/a", "prefix"),
         ("s3://bucket?endpoit=x", "no setting 'endpoit'"),
-        ("s3://bucket?endpoint=host:1", "no URL"),
+        ("s3://bucket?endpoint=host:1", "not a URL"),
         ("s3://bucket?timeout_s=0", "positive"),
         ("s3://bucket?timeout_s=soon", "positive"),
         ("s3://bucket?bytes_max=nan", "positive"),

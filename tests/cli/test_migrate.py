@@ -101,4 +101,4 @@ def test_a_folder_that_cannot_be_made_is_one_line(hand_on: Callable[[str], Any],
 def test_an_address_that_is_none_is_a_wrong_use(hand_on: Callable[[str], Any]) -> None:
     ended = hand_on("mysql://shop")("migrate")
     assert (ended.exit_code, ended.stderr.count("\n")) == (2, 1)
-    assert "'mysql' is no database address" in ended.stderr
+    assert "'mysql' is not a database address" in ended.stderr

@@ -175,7 +175,7 @@ def test_a_parent_of_children_that_cannot_start_says_it_once_and_ends(start: Sta
         (["--queue", "mail:0"], "--queue mail:0: concurrency: 0 is not between 1 and 1000"),
         (["--queue", "mail", "--queue", "mail:3"], "--queue mail is given twice"),
         (["--queue", "a:b"], "--queue a:b: after the colon stands how many run at once; write --queue a:10"),
-        (["--lifeline", "99"], "--lifeline 99 is no open line"),
+        (["--lifeline", "99"], "--lifeline 99 is not an open line"),
     ],
 )
 def test_words_that_cannot_be_used_are_refused(start: Start, sqlite_url: str, words: list[str], said: str) -> None:

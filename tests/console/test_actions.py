@@ -134,7 +134,7 @@ def test_many_are_revived_without_those_whose_endpoint_is_disabled(store: Store,
     )
     lost = {one["id"] for one in DeadLetters(store).list(DeadFilter(endpoint=gone.id)).letters}
     assert {one for one in ids if jobs.show(one)["state"] == "failed"} == lost
-    assert jobs.show(plain)["state"] == "queued", "it is no delivery, whatever its tenant is called"
+    assert jobs.show(plain)["state"] == "queued", "it is not a delivery, whatever its tenant is called"
 
 
 def test_deliveries_with_a_queue_of_their_own_are_told_by_their_endpoint_too(

@@ -1,4 +1,4 @@
-"""Every link of the console leads to a page; a code that no catalog here declares is no link."""
+"""Every link of the console leads to a page; a code that no catalog here declares is not a link."""
 
 from __future__ import annotations
 

@@ -123,4 +123,4 @@ def test_the_panel_of_all_endpoints_has_the_deliveries_of_every_sender_and_nothi
     store.atomic(lambda tx: ledger.settle(tx, "w-1", (), [dead]))
     panel = inside.get("/?scope=endpoint:").text.partition("Top error messages")[2]
     assert "The endpoint answered 404" in panel
-    assert "gears" not in panel, "it is in a queue of that name, and is no delivery"
+    assert "gears" not in panel, "it is in a queue of that name, and is not a delivery"

@@ -89,7 +89,7 @@ def test_nothing_that_is_printed_or_encoded_shows_a_secret(deliveries: Deliverie
         ("in_flight_max", {"in_flight_max": 2.5}), ("in_flight_max", {"in_flight_max": True}),
         ("rate_limit", {"rate_limit": 5}), ("ordered", {"ordered": "yes"}), ("scheme", {"scheme": ["standard"]}),
         ("scheme", {"scheme": None}), ("secret", {"secret": "plain text"}),
-        # what is no setting, or none that is given from outside
+        # what is not a setting, or none that is given from outside
         ("retries", {"retries": 5}), ("id", {"id": "ep_1"}), ("disabled_us", {"disabled_us": 1}),
         ("created_us", {"created_us": 1}), ("secrets", {"secrets": ()}),
     ],

@@ -76,5 +76,5 @@ def test_endpoints_and_events_are_the_stores(deliveries: Deliveries, billing: De
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "a\n", "a" * 65, "é"])
 def test_what_is_no_name_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="is no name for deliveries"):
+    with pytest.raises(ValueError, match="is not a name for deliveries"):
         channel(name)

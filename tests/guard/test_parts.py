@@ -15,16 +15,16 @@ from holdfast.policy import Breaker, Budget, Concurrency, PolicyInvalid, RateLim
 @pytest.mark.parametrize(
     ("part", "told"),
     [
-        ({"retry": 5}, "shop → bank: retry: 5 is no Retry; write Retry(attempts=5)"),
-        ({"retry": True}, "shop → bank: retry: True is no Retry; write Retry(attempts=3)"),
-        ({"retry": Retry}, "shop → bank: retry: the class Retry is no Retry; write Retry(attempts=3)"),
-        ({"breaker": Breaker}, "shop → bank: breaker: the class Breaker is no Breaker; write Breaker()"),
-        ({"rate": 100}, "shop → bank: rate: 100 is no RateLimit; write RateLimit(count=100, per_s=1)"),
-        ({"concurrency": 10}, "shop → bank: concurrency: 10 is no Concurrency; write Concurrency(count=10)"),
-        ({"budget": 0.1}, "shop → bank: budget: 0.1 is no Budget; write Budget()"),
+        ({"retry": 5}, "shop → bank: retry: 5 is not a Retry; write Retry(attempts=5)"),
+        ({"retry": True}, "shop → bank: retry: True is not a Retry; write Retry(attempts=3)"),
+        ({"retry": Retry}, "shop → bank: retry: the class Retry is not a Retry; write Retry(attempts=3)"),
+        ({"breaker": Breaker}, "shop → bank: breaker: the class Breaker is not a Breaker; write Breaker()"),
+        ({"rate": 100}, "shop → bank: rate: 100 is not a RateLimit; write RateLimit(count=100, per_s=1)"),
+        ({"concurrency": 10}, "shop → bank: concurrency: 10 is not a Concurrency; write Concurrency(count=10)"),
+        ({"budget": 0.1}, "shop → bank: budget: 0.1 is not a Budget; write Budget()"),
         (
             {"classifier": {"a": 1}},
-            "shop → bank: classifier: {'a': 1} is no Classifier; write Classifier({BankClosed: BANK_SILENT})",
+            "shop → bank: classifier: {'a': 1} is not a Classifier; write Classifier({BankClosed: BANK_SILENT})",
         ),
     ],
 )

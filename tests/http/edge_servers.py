@@ -69,7 +69,7 @@ def wsgi_served(app: Any) -> Iterator[int]:
 
 
 def call(port: int, method: str, path: str, body: Any = None, /, **headers: str) -> Reply:
-    """One request; a body that is no bytes is sent as JSON. `accept_language` becomes `Accept-Language`."""
+    """One request; a body that is not bytes is sent as JSON. `accept_language` becomes `Accept-Language`."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None and not isinstance(body, bytes):
         body = json.dumps(body).encode()

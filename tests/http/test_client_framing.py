@@ -49,7 +49,7 @@ REPLIES: dict[str, tuple[bytes, str, object]] = {
         (204, b""),
     ),
     "surplus after a length": (reply("Content-Length: 2", body=b"ok!"), "stays", (200, b"ok")),
-    "surplus that is no HTTP": (reply("Content-Length: 2", body=b"ok\r\n\r\nHTP garbage\r\n"), "stays", (200, b"ok")),
+    "surplus that is not HTTP": (reply("Content-Length: 2", body=b"ok\r\n\r\nHTP garbage\r\n"), "stays", (200, b"ok")),
     "surplus after the last chunk": (
         reply("Transfer-Encoding: chunked", body=b"2\r\nok\r\n0\r\n\r\nmore"),
         "stays",
@@ -86,7 +86,7 @@ REPLIES: dict[str, tuple[bytes, str, object]] = {
         "INVALID_RESPONSE",
     ),
     "a status below 100": (reply("Content-Length: 2", status="099 X", body=b"ok"), "stays", "INVALID_RESPONSE"),
-    "a chunk that is no number": (
+    "a chunk that is not a number": (
         reply("Transfer-Encoding: chunked", body=b"zz\r\nok\r\n0\r\n\r\n"),
         "stays",
         "INVALID_RESPONSE",

@@ -111,7 +111,7 @@ def test_what_nobody_knows_is_no_answer(fault: object) -> None:
 
 @pytest.mark.parametrize("status", [99, 600, "200", True])
 def test_an_answer_has_an_http_status(status: int) -> None:
-    with pytest.raises(AnswerInvalid, match="no HTTP status"):
+    with pytest.raises(AnswerInvalid, match="not an HTTP status"):
         Answer(status)
 
 

@@ -154,10 +154,10 @@ def test_a_constant_delay_is_the_same_every_time() -> None:
         ({"jitter": Spread(-0.1)}, "a share of -0.1 is not between 0 and 1"),
         ({"jitter": Spread(1.1)}, "a share of 1.1 is not"),
         ({"jitter": Extra(nan)}, "a share of nan is not"),
-        ({"jitter": Between(-1, 1)}, "-1 to 1 s is no range"),
-        ({"jitter": Between(2, 1)}, "2 to 1 s is no range"),
-        ({"jitter": Between(1, inf)}, "1 to inf s is no range"),
-        ({"jitter": Between(nan, 1)}, "nan to 1 s is no range"),
+        ({"jitter": Between(-1, 1)}, "-1 to 1 s is not a range"),
+        ({"jitter": Between(2, 1)}, "2 to 1 s is not a range"),
+        ({"jitter": Between(1, inf)}, "1 to inf s is not a range"),
+        ({"jitter": Between(nan, 1)}, "nan to 1 s is not a range"),
         ({"delays_s": (1,), "jitter": Decorrelated()}, "Decorrelated makes its own delays"),
         ({"delays_s": (1,), "jitter": Between(1, 2)}, "Between makes its own delays"),
     ],
@@ -174,7 +174,7 @@ def test_wrong_values_in_a_list_are_called_so() -> None:
         Backoff.listed(-5)
     with pytest.raises(PolicyInvalid, match="delays_s: nan is not"):
         Backoff.listed(nan, 1)
-    with pytest.raises(PolicyInvalid, match="is no range"):
+    with pytest.raises(PolicyInvalid, match="is not a range"):
         Backoff.uniform(low_s=2, high_s=1)
 
 

@@ -209,8 +209,8 @@ def test_a_file_without_rules_changes_nothing(write: Write, text: str, name: str
         ("delays_ms: 5", ".delays_ms", "5 is not a list"),
         ("delays_ms: [1, -2]", ".delays_ms", "delay 2: -2 is negative"),
         ("delays_ms: [1], max_delay_ms: 5", ".delays_ms", "contradicts max_delay_ms"),
-        ("attempts: 3", ".attempts", "is no field of a rule; the fields are max_attempts"),
-        ("", "", "an empty table is no rule; give it at least one of max_attempts"),
+        ("attempts: 3", ".attempts", "is not a field of a rule; the fields are max_attempts"),
+        ("", "", "an empty table is not a rule; give it at least one of max_attempts"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused_with_its_key_and_a_remedy(
@@ -270,7 +270,7 @@ def test_all_problems_are_listed_and_nothing_is_applied(write: Write):
         ("retry_policies:\n", "retry_policies", "nothing is not a table"),
         ("retry_policies: [1]\n", "retry_policies", "a list is not a table"),
         ("{}", "retry_policies", "is missing"),
-        ("retry_policies: {NETWORK_TIMEOUT: 3}", "retry_policies.NETWORK_TIMEOUT", "3 is no rule"),
+        ("retry_policies: {NETWORK_TIMEOUT: 3}", "retry_policies.NETWORK_TIMEOUT", "3 is not a rule"),
         ("retry_policies: {NO: {fatal: true}}", "retry_policies.NO", "no such code"),
         ("retry_policies: {1: {fatal: true}}", "retry_policies.1", "no such code"),
     ],

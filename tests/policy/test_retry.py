@@ -36,7 +36,7 @@ def test_the_defaults_are_three_attempts_soon_after_each_other() -> None:
         ({"within_s": nan}, "within_s: nan is not"),
         ({"retry_after_max_s": -1}, "retry_after_max_s: -1 is not a number of seconds"),
         ({"retry_after_max_s": nan}, "retry_after_max_s: nan is not"),
-        ({"backoff": 2}, r"backoff: 2 is no Backoff; write Backoff.constant"),
+        ({"backoff": 2}, r"backoff: 2 is not a Backoff; write Backoff.constant"),
     ],
 )
 def test_values_that_cannot_be_meant_are_refused_by_name(values: dict[str, Any], message: str) -> None:

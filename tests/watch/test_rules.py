@@ -78,7 +78,7 @@ def test_a_failover_pages_nobody_by_its_first_errors() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"name": "Bad Name"}, "is no name for a rule"),
+        ({"name": "Bad Name"}, "is not a name for a rule"),
         ({"severity": Severity.NONE}, "severity is warning or critical"),
         ({"below": 1.0}, "give above or below"),
         ({"above": None}, "give above or below"),

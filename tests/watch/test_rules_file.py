@@ -107,10 +107,10 @@ def test_a_file_declares_sinks_and_takes_secrets_from_the_environment(tmp_path: 
         ("[retry_policies.X]", "retry_policies", "only alerts and sinks may stand at the top"),
         ("[sinks.x]", "sinks.x.kind", "write one of slack, pagerduty, webhook"),
         ("[sinks.x]\nkind = 'slack'", "sinks.x.url", "is missing"),
-        ("[sinks.x]\nkind = 'slack'\nurl = 'ftp://secret-host/'", "sinks.x.url", "is no http or https address"),
+        ("[sinks.x]\nkind = 'slack'\nurl = 'ftp://secret-host/'", "sinks.x.url", "is not an http or https address"),
         ("[sinks.x]\nkind = 'slack'\nurl_variable = 'NOPE'", "sinks.x.url_variable", "that is not set"),
         ("[sinks.x]\nkind = 'slack'\nurl = 'http://a/'\nurl_variable = 'B'", "sinks.x.url_variable", "contradicts url"),
-        ("[sinks.x]\nkind = 'slack'\nurl = 'http://a/'\ncolour = 1", "sinks.x.colour", "is no field of this sink"),
+        ("[sinks.x]\nkind = 'slack'\nurl = 'http://a/'\ncolour = 1", "sinks.x.colour", "is not a field of this sink"),
         (
             "[sinks.x]\nkind = 'slack'\nurl = 'http://a/'\nseverities = ['loud']",
             "sinks.x.severities",

@@ -67,9 +67,9 @@ def test_a_handler_without_a_kind_is_refused() -> None:
 @pytest.mark.parametrize(
     ("queues", "told"),
     [
-        (["mail"], "queues: 'mail' is no QueueSettings; write QueueSettings(\"mail\")"),
-        ("mail", "queues: 'mail' is no QueueSettings; write QueueSettings(\"mail\")"),
-        ([QueueSettings("a"), 7], "queues: 7 is no QueueSettings; write QueueSettings(name)"),
+        (["mail"], "queues: 'mail' is not a QueueSettings; write QueueSettings(\"mail\")"),
+        ("mail", "queues: 'mail' is not a QueueSettings; write QueueSettings(\"mail\")"),
+        ([QueueSettings("a"), 7], "queues: 7 is not a QueueSettings; write QueueSettings(name)"),
     ],
 )
 def test_queues_are_given_with_their_settings(queues: Any, told: str) -> None:
@@ -81,24 +81,24 @@ def test_queues_are_given_with_their_settings(queues: Any, told: str) -> None:
 
 
 def test_a_queue_is_served_with_its_settings() -> None:
-    with pytest.raises(TypeError, match="'mail' is no QueueSettings"):
+    with pytest.raises(TypeError, match="'mail' is not a QueueSettings"):
         Handlers().serve("mail")  # type: ignore[arg-type]
 
 
 def test_a_breaker_of_a_queue_is_an_instance() -> None:
-    with pytest.raises(PolicyInvalid, match=r"^mail: breaker: the class Breaker is no Breaker; write Breaker\(\)$"):
+    with pytest.raises(PolicyInvalid, match=r"^mail: breaker: the class Breaker is not a Breaker; write Breaker\(\)$"):
         QueueSettings("mail", breaker=Breaker)  # type: ignore[arg-type]
 
 
 def test_the_rule_of_a_handler_is_a_rule() -> None:
-    with pytest.raises(PolicyInvalid, match=r"^mail.send: retry: 5 is no Retry; write Retry\(attempts=5\)$"):
+    with pytest.raises(PolicyInvalid, match=r"^mail.send: retry: 5 is not a Retry; write Retry\(attempts=5\)$"):
         Handlers().handle("mail.send", retry=5)  # type: ignore[arg-type]
 
 
 def test_a_filter_that_does_not_exist_is_refused(jobs: Jobs) -> None:
     with pytest.raises(TypeError) as refused:
         jobs.list(sate="failed")  # type: ignore[call-arg]
-    assert str(refused.value) == "'sate' is no filter; there are state, queue, kind, tenant, code"
+    assert str(refused.value) == "'sate' is not a filter; there are state, queue, kind, tenant, code"
 
 
 async def test_an_option_that_does_not_exist_is_refused(jobs: Jobs) -> None:

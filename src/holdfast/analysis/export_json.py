@@ -43,7 +43,7 @@ def from_json(text: str | bytes) -> list[Entry]:
         raise ExportUnreadable(f"its version is {document.get('version')!r}, and this reads version {VERSION}")
     faults = document.get("faults")
     if not isinstance(faults, list) or len(faults) > FAULTS_MAX:
-        raise ExportUnreadable(f'"faults" is no list of at most {FAULTS_MAX}')
+        raise ExportUnreadable(f'"faults" is not a list of at most {FAULTS_MAX}')
     found = [_entry(one, number) for number, one in enumerate(faults)]
     _check_places(found)
     return found
@@ -61,7 +61,7 @@ def _check_places(found: Sequence[Entry]) -> None:
 
 def _entry(given: object, number: int) -> Entry:
     if not isinstance(given, Mapping):
-        raise ExportUnreadable(f"faults[{number}] is no object")
+        raise ExportUnreadable(f"faults[{number}] is not an object")
     code, status, retryable = given.get("code"), given.get("status"), given.get("retryable")
     if not isinstance(code, str) or len(code) > CODE_CHARS_MAX or not CODE_SHAPE.match(code):
         raise ExportUnreadable(f"faults[{number}] has no code")

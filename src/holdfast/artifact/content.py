@@ -64,7 +64,7 @@ def pieces_of(content: Content) -> Iterator[Iterator[memoryview]]:
     if isinstance(content, bytes | bytearray | memoryview):
         yield _cut(content)
     elif isinstance(content, str):
-        raise TypeError("text is no content: give its bytes, or a Path to a file")
+        raise TypeError("text cannot be stored: give its bytes, or a Path to a file")
     elif isinstance(content, PathLike):
         with open(fspath(content), "rb") as file:
             yield _read(file)
@@ -73,7 +73,7 @@ def pieces_of(content: Content) -> Iterator[Iterator[memoryview]]:
     elif isinstance(content, Iterable):
         yield (part for piece in content for part in _cut(piece))
     else:
-        raise TypeError(f"{type(content).__name__} is no content; give bytes, a Path, a binary file or an iterable")
+        raise TypeError(f"{type(content).__name__} cannot be stored; give bytes, a Path, a binary file or an iterable")
 
 
 def _cut(piece: bytes | bytearray | memoryview) -> Iterator[memoryview]:

@@ -42,7 +42,7 @@ ARTIFACT_TOO_LARGE = _fault(
 ARTIFACT_NAME_INVALID = _fault(
     "ARTIFACT_NAME_INVALID",
     status=400,
-    says="This is no name that a file can be stored under.",
+    says="A file cannot be stored under this name.",
     technical="the name of an artifact is refused: {reason}",
     causes=("a name that was taken over from outside", "a part of the name that is empty or a path"),
     remedy="Derive names from ids of your own: `reports/{run_id}/{step_id}.json`.",

@@ -121,7 +121,7 @@ def _read(url: str | None, environment: Mapping[str, str] | None) -> Location:
     parts = urlsplit(url)
     if parts.scheme not in set(Scheme):
         raise LocationInvalid(
-            f"{parts.scheme!r} is no storage; write a folder, file:///folder, s3://bucket/prefix, gs://bucket/prefix"
+            f"{parts.scheme!r} is not a kind of storage; write a folder, file:///folder, s3://bucket/prefix, gs://bucket/prefix"
             " or memory://"
         )
     scheme = Scheme(parts.scheme)
@@ -192,7 +192,7 @@ def _credentials(user: str, environment: Mapping[str, str]) -> Credentials | Non
 
 def _endpoint(text: str) -> str:
     if text and not text.startswith(("http://", "https://")):
-        raise LocationInvalid(f"the endpoint {text!r} is no URL; write http://host:port or https://host")
+        raise LocationInvalid(f"the endpoint {text!r} is not a URL; write http://host:port or https://host")
     return text.rstrip("/")
 
 

@@ -56,7 +56,7 @@ SECRET_KEY_INVALID = errors.fault(
 EXPORT_UNREADABLE = errors.fault(
     "EXPORT_UNREADABLE",
     status=400,
-    says="{file} is no export of a catalog: {problem}.",
+    says="{file} is not an export of a catalog: {problem}.",
     causes=("the file was written by something else", "the file was cut off"),
     remedy="Make one with `holdfast catalog export --format json --output FILE`.",
 )

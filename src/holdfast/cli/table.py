@@ -108,7 +108,7 @@ def _ruled(columns: Sequence[Column], rows: Sequence[Sequence[str]], widths: Seq
             column.title, width=width, no_wrap=True, overflow="ellipsis", justify="right" if column.right else "left"
         )
     for row in rows:
-        # As Text, so that square brackets in a message are no markup.
+        # As Text, so that square brackets in a message are not markup.
         table.add_row(*(Text(text, style=COLOURS.get(text, "")) for text in row))
     return table
 

@@ -206,7 +206,7 @@ def _line(descriptor: int | None) -> Lifeline | None:
     try:
         return Lifeline.of_descriptor(descriptor)
     except OSError:
-        raise refuse(f"--lifeline {descriptor} is no open line; it is for the parent of worker processes") from None
+        raise refuse(f"--lifeline {descriptor} is not an open line; it is for the parent of worker processes") from None
 
 
 def _log(event: str, text: str, *, as_json: bool) -> None:

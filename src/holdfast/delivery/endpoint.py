@@ -258,7 +258,7 @@ def _check_headers(headers: Any) -> None:
     for name, value in headers.items():
         usable = isinstance(name, str) and bool(_HEADER_NAME.match(name)) and not RESERVED.match(name)
         _refuse_unless(usable, "headers", f"cannot set {name!r}")
-        _refuse_unless(isinstance(value, Secret), "headers", f"has a value for {name} that is no text")
+        _refuse_unless(isinstance(value, Secret), "headers", f"has a value for {name} that is not text")
         text = value.reveal()
         printable = text.isascii() and text.isprintable() and len(text) <= HEADER_CHARS_MAX
         _refuse_unless(printable, "headers", f"has a value for {name} that no header can hold")

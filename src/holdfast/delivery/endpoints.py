@@ -326,7 +326,7 @@ def _read(settings: Mapping[str, Any]) -> dict[str, Any]:
     unknown = settings.keys() - SETTINGS
     if unknown:
         known = ", ".join(sorted(SETTINGS))
-        raise BAD_REQUEST("{field} is no setting of an endpoint; there are {known}.", field=min(unknown), known=known)
+        raise BAD_REQUEST("An endpoint has no setting {field}; it has {known}.", field=min(unknown), known=known)
     read = dict(settings)
     for name in ("event_types", "delays_s"):
         if isinstance(read.get(name), list | set):

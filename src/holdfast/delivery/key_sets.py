@@ -105,7 +105,7 @@ def _read(document: bytes) -> dict[str, RSAPublicKey]:
     found = decode(document, bytes_max=SET_BYTES_MAX)
     listed = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(listed, list) or len(listed) > KEYS_MAX:
-        raise CodecError("syntax", "this is no key set")
+        raise CodecError("syntax", "this is not a key set")
     keys = {}
     for number, entry in enumerate(listed):
         key = _rsa_key(entry) if isinstance(entry, dict) else None

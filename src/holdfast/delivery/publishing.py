@@ -54,7 +54,7 @@ def channel(name: str) -> Channel:
         ValueError: the name cannot stand in front of both.
     """
     if not is_a(name, str) or not _NAME.match(name):
-        raise ValueError(f"{name!r} is no name for deliveries: 1 to 64 letters, digits, dashes and underscores")
+        raise ValueError(f"{name!r} is not a name for deliveries: 1 to 64 letters, digits, dashes and underscores")
     return Channel(f"{name}s", f"{name}.deliver")
 
 

@@ -114,18 +114,18 @@ def _key_id(protected: str) -> str | None:
     """The key that the header of the JWS names; everything else in it must be what is expected."""
     text = from_base64url(protected) if 0 < len(protected) <= JOSE_CHARS_MAX else None
     if text is None:
-        raise malformed(HEADER, "is no detached JWS")
+        raise malformed(HEADER, "is not a detached JWS")
     try:
         jose: Json = decode(text)
     except CodecError:
-        raise malformed(HEADER, "has a header that is no JSON") from None
+        raise malformed(HEADER, "has a header that is not JSON") from None
     if not isinstance(jose, dict) or jose.get("alg") != "RS256" or jose.get("b64") is not False:
-        raise malformed(HEADER, "is no RS256 with b64=false")
+        raise malformed(HEADER, "is not RS256 with b64=false")
     if jose.get("crit") != ["b64"]:
         raise malformed(HEADER, "has a crit that is not understood")
     key_id = jose.get("kid")
     if key_id is not None and not (isinstance(key_id, str) and 0 < len(key_id) <= KEY_ID_CHARS_MAX):
-        raise malformed(HEADER, "has a kid that is no name")
+        raise malformed(HEADER, "has a kid that is not a name")
     return key_id
 
 

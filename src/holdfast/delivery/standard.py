@@ -80,7 +80,7 @@ class StandardWebhooks:
 
         def sign(body: bytes, event_id: str, at_us: int) -> tuple[HeaderPair, ...]:
             if not _ID.match(event_id):
-                raise ValueError(f"{event_id!r} is no id for a webhook: printable ASCII without spaces and full stops")
+                raise ValueError(f"{event_id!r} is not a webhook id: printable ASCII without spaces and full stops")
             seconds = str(at_us // SECOND_US)
             content = _content(event_id, seconds, body)
             signatures = " ".join([make(content) for make in made])
@@ -107,9 +107,9 @@ class StandardWebhooks:
         event_id = found.required(of_id)
         seconds = found.required(of_time)
         if not _ID.match(event_id):
-            raise malformed(of_id, "is no id: printable ASCII without spaces and full stops")
+            raise malformed(of_id, "is not an id: printable ASCII without spaces and full stops")
         if not _SECONDS.match(seconds):
-            raise malformed(of_time, "is no whole number of seconds")
+            raise malformed(of_time, "is not a whole number of seconds")
         if not signature:
             raise refused(f"there is no {of_signature}")
         given = _given(of_signature, signature)

@@ -36,4 +36,4 @@ def check_parts(whole: str, /, **parts: object) -> None:
         if kind is None or not isinstance(part, kind):
             given = f"the class {part.__name__}" if isinstance(part, type) else repr(part)[:SHOWN_CHARS_MAX]
             count = part if type(part) is int and part > 0 else COUNT
-            raise PolicyInvalid(f"{whole}: {field}: {given} is no {name}; write {written.format(count=count)}")
+            raise PolicyInvalid(f"{whole}: {field}: {given} is not a {name}; write {written.format(count=count)}")

@@ -73,7 +73,7 @@ class HttpClient:
         lookup: Lookup | None = None,
     ) -> None:
         if body_bytes_max < 1:
-            raise ValueError(f"body_bytes_max: {body_bytes_max} is no size")
+            raise ValueError(f"body_bytes_max: {body_bytes_max} is not a size")
         common = {"user-agent": AGENT} | {name.lower(): value for name, value in (headers or {}).items()}
         self._prepare = partial(
             outgoing,

@@ -47,7 +47,7 @@ class Front:
         self._mounts: dict[str, Mount] = {}
         for mount in mounts:
             if mount.path and (not mount.path.startswith("/") or mount.path.endswith("/")):
-                raise ValueError(f"{mount.path!r} is no path to mount at: write /name, without a slash at the end")
+                raise ValueError(f"{mount.path!r} is not a path to mount at: write /name, without a slash at the end")
             if mount.path in self._mounts:
                 raise ValueError(f"two applications want to stand at {mount.path or '/'}")
             self._mounts[mount.path] = mount

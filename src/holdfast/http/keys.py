@@ -89,7 +89,7 @@ class ApiKeys:
             brand: what every key begins with, so that a leaked one can be recognised.
         """
         if not _BRAND.match(brand):
-            raise ValueError(f"{brand!r} is no brand: a letter, then up to 15 letters and digits, all lower case")
+            raise ValueError(f"{brand!r} is not a brand: a letter, then up to 15 letters and digits, all lower case")
         self._store = store
         self._brand = brand
         self._remembered: dict[bytes, tuple[float, int, Known]] = {}

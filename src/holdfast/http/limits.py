@@ -79,7 +79,7 @@ class RateRule:
 
     def __post_init__(self) -> None:
         if not is_a(self.name, str) or not _NAME.match(self.name):
-            raise ValueError(f"{self.name!r} is no name for a limit: a-z, 0-9, dot, dash and underscore, at most 64")
+            raise ValueError(f"{self.name!r} is not a name for a limit: a-z, 0-9, dot, dash and underscore, at most 64")
         instance("rate", self.rate, RateLimit, "write rate=RateLimit.per_minute(60)")
         function("by", self.by, "give by_client, by_key, … or a function of the scope", optional=False)
         function("when", self.when, "give a function of the scope")

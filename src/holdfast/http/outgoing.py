@@ -141,7 +141,7 @@ def redirect_refused(host: str, reason: str) -> Failure:
 def _named(name: str) -> str:
     """A header's name as it is compared; with a space behind it, some would read it as one of ours all the same."""
     if not _NAME.match(name):
-        raise ValueError(f"{name[:50]!r} is no name of a header")
+        raise ValueError(f"{name[:50]!r} is not a name of a header")
     return name.lower()
 
 

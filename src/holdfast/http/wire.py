@@ -78,7 +78,7 @@ class Target:
             ValueError: the method is none.
         """
         if not _METHOD.match(method):
-            raise ValueError(f"{method[:50]!r} is no method")
+            raise ValueError(f"{method[:50]!r} is not a method")
         self.method = method
         self.url = url
         self.origin = origin

@@ -51,7 +51,7 @@ class Answer:
 
     def __post_init__(self) -> None:
         if type(self.status) is not int or self.status not in STATUSES:
-            raise AnswerInvalid(f"{self.status!r} is no HTTP status")
+            raise AnswerInvalid(f"{self.status!r} is not an HTTP status")
         if not isinstance(self.body, bytes):
             raise AnswerInvalid(f"the body is {type(self.body).__name__}; bytes are replayed exactly as they are")
 

@@ -69,7 +69,7 @@ class Backoff:
         if not 0 <= share <= 1:
             raise PolicyInvalid(f"jitter: a share of {share} is not between 0 and 1")
         if isinstance(self.jitter, Between) and not 0 <= self.jitter.low_s <= self.jitter.high_s < inf:
-            raise PolicyInvalid(f"jitter: {self.jitter.low_s} to {self.jitter.high_s} s is no range")
+            raise PolicyInvalid(f"jitter: {self.jitter.low_s} to {self.jitter.high_s} s is not a range")
         if self.delays_s and isinstance(self.jitter, Between | Decorrelated):
             raise PolicyInvalid(f"jitter: {type(self.jitter).__name__} makes its own delays and would ignore delays_s")
 

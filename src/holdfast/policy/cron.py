@@ -152,7 +152,7 @@ def read_cron(text: str) -> Cron:
     """
     parts = SHORTHANDS.get(text.strip().lower(), text).split()
     if len(parts) == 1 and parts[0].startswith("@"):
-        raise CronInvalid(f"{parts[0]!r} is no shorthand; known: {', '.join(SHORTHANDS)}, {EVERY} <seconds>")
+        raise CronInvalid(f"{parts[0]!r} is not a shorthand; known: {', '.join(SHORTHANDS)}, {EVERY} <seconds>")
     if len(parts) != len(_FIELDS):
         raise CronInvalid(f"{text!r} has {len(parts)} fields; write five: {', '.join(part.name for part in _FIELDS)}")
     minutes, hours, days, months, weekdays = (field.values(part) for field, part in zip(_FIELDS, parts, strict=True))
@@ -207,7 +207,7 @@ class _Field:
         if word.lower() in self.names:
             return self.names.index(word.lower()) + self.low
         if not word.isdecimal():
-            raise self._refused(text, f"{word!r} is no {f'name of a {self.name}' if self.names else 'number'}")
+            raise self._refused(text, f"{word!r} is not a {f'name of a {self.name}' if self.names else 'number'}")
         if not self.low <= int(word) <= self.high:
             raise self._refused(text, f"{word} is not between {self.low} and {self.high}")
         return int(word)

@@ -120,12 +120,12 @@ def _document_problems(document: Any, catalog: Catalog) -> Iterator[Problem]:
 
 def _block_problems(at: str, block: Any) -> Iterator[Problem]:
     if not isinstance(block, dict) or not block:
-        yield Problem(at, f"{_shown(block)} is no rule", f"give it at least one of {', '.join(_FIELDS)}")
+        yield Problem(at, f"{_shown(block)} is not a rule", f"give it at least one of {', '.join(_FIELDS)}")
         return
     wrong = False
     for name, value in block.items():
         check = _FIELDS.get(name)
-        found = check(value) if check else ("is no field of a rule", f"the fields are {', '.join(_FIELDS)}")
+        found = check(value) if check else ("is not a field of a rule", f"the fields are {', '.join(_FIELDS)}")
         if found:
             wrong = True
             yield Problem(f"{at}.{name}", *found)

@@ -66,7 +66,7 @@ class Retry:
                 raise PolicyInvalid(f"{name}: {count} is not between 1 and {most}")
         if not isinstance(self.backoff, Backoff):
             raise PolicyInvalid(
-                f"backoff: {self.backoff!r} is no Backoff; write Backoff.constant(…) or .exponential(…)"
+                f"backoff: {self.backoff!r} is not a Backoff; write Backoff.constant(…) or .exponential(…)"
             )
         _check_on(self.on)
         if self.on_result is not None and not callable(self.on_result):

@@ -82,7 +82,7 @@ def read_address(url: str | None = None, *, schema: str | None = None, wait_s: f
     """
     if url is not None and not isinstance(url, str):
         raise AddressInvalid(
-            f"{shown(url)} is no database address; write sqlite:///path or postgresql://user@host/name"
+            f"{shown(url)} is not a database address; write sqlite:///path or postgresql://user@host/name"
         )
     url = url or os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_ADDRESS
     if url.startswith(("postgresql://", "postgres://")):
@@ -105,7 +105,7 @@ def read_address(url: str | None = None, *, schema: str | None = None, wait_s: f
     # A text that is not an address may hold a password in an unexpected place.
     scheme = url.partition(":")[0] if ":" in url else redacted_text(url)
     raise AddressInvalid(
-        f"{scheme!r} is no database address; write sqlite:///path/to/file.db or postgresql://user@host/database"
+        f"{scheme!r} is not a database address; write sqlite:///path/to/file.db or postgresql://user@host/database"
     )
 
 

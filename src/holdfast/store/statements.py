@@ -176,4 +176,4 @@ def _without_comments(text: str) -> str:
 def _refuse_left_over(name: str, text: str) -> None:
     for found in _LEFT_OVER.finditer(text):
         if found[1]:
-            raise StatementInvalid(f"{name}: {found[1]} is no notation; known: {{now_us}}, {{among: …}}, {{given: …}}")
+            raise StatementInvalid(f"{name}: {found[1]} is unknown; known: {{now_us}}, {{among: …}}, {{given: …}}")

@@ -270,7 +270,7 @@ for _name, _reply, _meaning in (
     _always(_name, _reply, meaning=_meaning)
 
 for _name, _reply, _meaning in (
-    ("garbage", b"\x00\x01\x02 this is no HTTP at all \xff\r\n\r\n", "Bytes that are no HTTP."),
+    ("garbage", b"\x00\x01\x02 this is not HTTP at all \xff\r\n\r\n", "Bytes that are not HTTP."),
     ("http_0_9", b"<html>hello</html>", "A page without status and headers."),
     ("banner_of_another", b"SSH-2.0-OpenSSH_9.6\r\n", "Another protocol speaks."),
     ("close_in_status", b"HTTP/1.1 20", "Closes in the middle of the status."),
@@ -278,7 +278,7 @@ for _name, _reply, _meaning in (
     ("truncated", _HEAD + b"Content-Length: 100\r\n\r\n{", "A body shorter than its length."),
     ("truncated_chunked", _CHUNKED + b"5\r\nhel", "A chunk shorter than its length."),
     ("no_last_chunk", _CHUNKED + b"5\r\nhello\r\n", "A chunked body without its end."),
-    ("invalid_chunk", _CHUNKED + b"zz\r\nhello\r\n0\r\n\r\n", "A chunk with a length that is no number."),
+    ("invalid_chunk", _CHUNKED + b"zz\r\nhello\r\n0\r\n\r\n", "A chunk with a length that is not a number."),
     ("huge_chunk", _CHUNKED + b"f" * 17 + b"\r\nhello\r\n0\r\n\r\n", "A chunk longer than any machine's memory."),
     ("huge_length", _HEAD + b"Content-Length: 999999999999\r\n\r\n{", "Announces a terabyte."),
     ("negative_length", _HEAD + b"Content-Length: -5\r\n\r\nhello", "A length below zero."),
@@ -291,7 +291,7 @@ for _name, _reply, _meaning in (
     ("big_header", b"HTTP/1.1 200 OK\r\nX-Big: " + b"x" * 65_536 + b"\r\n\r\n", "A header of 64 kB."),
     ("many_headers", b"HTTP/1.1 200 OK\r\n" + b"X-Many: 1\r\n" * 10_000 + b"\r\n", "Ten thousand headers."),
     ("null_in_header", b"HTTP/1.1 200 OK\r\nX-Null: a\x00b\r\nContent-Length: 0\r\n\r\n", "A zero byte in a header."),
-    ("bad_status", b"HTTP/1.1 abc OK\r\nContent-Length: 0\r\n\r\n", "A status that is no number."),
+    ("bad_status", b"HTTP/1.1 abc OK\r\nContent-Length: 0\r\n\r\n", "A status that is not a number."),
     ("switches", b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", "Changes protocol."),
 ):
     _always(_name, _reply, meaning=_meaning, closes=True)

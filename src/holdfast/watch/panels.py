@@ -44,7 +44,7 @@ class Line:
 
     def __post_init__(self) -> None:
         if self.per is not None and self.per not in labels_of(self.what):
-            raise ValueError(f"{self.title}: {self.per} is no label of what it shows")
+            raise ValueError(f"{self.title}: {self.per} is not a label of what it shows")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

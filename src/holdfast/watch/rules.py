@@ -55,7 +55,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):
-            raise ValueError(f"{self.name!r} is no name for a rule: small letters, digits and _, at most 64")
+            raise ValueError(f"{self.name!r} is not a name for a rule: small letters, digits and _, at most 64")
         if self.severity not in {Severity.WARNING, Severity.CRITICAL}:
             raise ValueError(f"{self.name}: severity is warning or critical")
         if (self.above is None) == (self.below is None):

@@ -111,7 +111,7 @@ def _rule_problems(at: str, rule: Rule, block: Mapping[str, Any]) -> Iterator[Pr
     for name, value in block.items():
         check = _FIELDS.get(name)
         if check is None:
-            yield Problem(f"{at}.{name}", "is no field of a rule", f"the fields are {', '.join(_FIELDS)}")
+            yield Problem(f"{at}.{name}", "is not a field of a rule", f"the fields are {', '.join(_FIELDS)}")
             continue
         found = check(rule, value)
         if found:
@@ -129,7 +129,7 @@ def _threshold(rule: Rule, value: Any) -> Found:
     if not _is_number(value) or value < 0:
         return f"{_shown(value)} is not a number from 0 on", "write a number"
     if isinstance(rule.what, Ratio) and value > 1:
-        return f"{_shown(value)} is no share", "write 5 % as 0.05"
+        return f"{_shown(value)} is not a share", "write 5 % as 0.05"
     return None
 
 
@@ -158,7 +158,7 @@ def _minimum(rule: Rule, value: Any) -> Found:
 
 def _severity(rule: Rule, value: Any) -> Found:  # noqa: ARG001
     if value not in (Severity.WARNING.value, Severity.CRITICAL.value):
-        return f"{_shown(value)} is no severity", "write warning or critical"
+        return f"{_shown(value)} is not a severity", "write warning or critical"
     return None
 
 
@@ -168,7 +168,7 @@ def _per(rule: Rule, value: Any) -> Found:
         return "the action of this rule needs its own label", "remove it"
     if value not in known:
         return (
-            f"{_shown(value)} is no label of what it looks at",
+            f"{_shown(value)} is not a label of what it looks at",
             f"write one of {', '.join(known)}" if known else "remove it",
         )
     return None

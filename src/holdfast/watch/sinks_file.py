@@ -48,7 +48,7 @@ def sink_problems(at: str, block: Mapping[str, Any], environment: Mapping[str, s
     known = {"kind", "severities", *fields, *(field + VARIABLE for field in fields)}
     for name in block:
         if name not in known:
-            yield Problem(f"{at}.{name}", "is no field of this sink", f"the fields are {', '.join(sorted(known))}")
+            yield Problem(f"{at}.{name}", "is not a field of this sink", f"the fields are {', '.join(sorted(known))}")
     for field in fields:
         yield from _field_problems(at, field, block, environment, needed=field in needed)
     yield from _severity_problems(f"{at}.severities", block)
@@ -69,7 +69,7 @@ def _field_problems(
         if needed or field in block:
             yield Problem(f"{at}.{field}", "is missing", f"write it, or {variable} with the name of a variable")
     elif field == "url" and not _is_url(value):
-        yield Problem(f"{at}.{field}", "is no http or https address", "write the whole address")
+        yield Problem(f"{at}.{field}", "is not an http or https address", "write the whole address")
     elif field == "secret" and not _can_sign(value):
         yield Problem(f"{at}.{field}", "cannot sign", "write whsec_ and base64, as Standard Webhooks says")
 
@@ -78,7 +78,7 @@ def _severity_problems(at: str, block: Mapping[str, Any]) -> Iterator[Problem]:
     chosen = block.get("severities", ["warning"])
     known = {Severity.WARNING.value, Severity.CRITICAL.value}
     if not (isinstance(chosen, list) and chosen and all(isinstance(one, str) and one in known for one in chosen)):
-        yield Problem(at, "is no list of severities", 'write ["warning", "critical"], or one of them')
+        yield Problem(at, "is not a list of severities", 'write ["warning", "critical"], or one of them')
 
 
 def _value(block: Mapping[str, Any], field: str, environment: Mapping[str, str]) -> str | None:

@@ -108,7 +108,7 @@ def check_queues(queues: object) -> None:
     for one in queues if isinstance(queues, Iterable) and not isinstance(queues, str) else (queues,):
         if not isinstance(one, QueueSettings):
             written = f'QueueSettings("{one}")' if isinstance(one, str) else "QueueSettings(name)"
-            raise TypeError(f"queues: {one!r} is no QueueSettings; write {written}")
+            raise TypeError(f"queues: {one!r} is not a QueueSettings; write {written}")
     names = [one.name for one in queues] if isinstance(queues, Iterable) else []
     for name in names:
         if names.count(name) > 1:

@@ -212,7 +212,7 @@ class Jobs:
         """
         known = JobFilter.__annotations__
         for name in filters.keys() - known:
-            raise TypeError(f"{name!r} is no filter; there are {', '.join(known)}")
+            raise TypeError(f"{name!r} is not a filter; there are {', '.join(known)}")
         if self.tenant is not None:
             filters["tenant"] = self._owner(filters.get("tenant"))
         chosen = {name: filters.get(name) for name in known}

@@ -17,7 +17,7 @@ def unreadable(xml: bytes) -> str:
     try:
         parser.Parse(xml, True)
     except (expat.ExpatError, _Doctype) as broken:
-        return f"an answer that is no XML: {broken}"
+        return f"an answer that is not XML: {broken}"
     return ""
 
 

@@ -100,7 +100,7 @@ class Settings:
         if not 1 <= len(self.retry_delays_s) <= DELAYS_MAX:
             raise SettingInvalid(f"{PREFIX}RETRY_DELAYS_S: give 1 to {DELAYS_MAX} numbers of seconds")
         if self.gateway and not self.gateway.startswith(("http://", "https://")):
-            raise SettingInvalid(f"{PREFIX}GATEWAY: {self.gateway!r} is no address; write http://host:port")
+            raise SettingInvalid(f"{PREFIX}GATEWAY: {self.gateway!r} is not an address; write http://host:port")
         try:
             networks_of(self.trusted_proxies)
         except ValueError as invalid:

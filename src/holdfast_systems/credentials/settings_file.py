@@ -73,7 +73,7 @@ def read_url(where: str, key: str, given: str | None) -> str | None:
     except ValueError:
         good = False
     if not good:
-        raise SettingsInvalid(where, key, "is no address such as https://engine.example/v1/platforms/name/webhook")
+        raise SettingsInvalid(where, key, "is not an address such as https://engine.example/v1/platforms/name/webhook")
     return given
 
 
@@ -87,7 +87,7 @@ def read_secrets(where: str, key: str, given: Sequence[str]) -> tuple[Secret, ..
         raise SettingsInvalid(where, key, f"has more than {SECRETS_MAX} entries")
     for text in given:
         if "\0" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
-            raise SettingsInvalid(where, key, "holds a NUL, or bytes that are no UTF-8")
+            raise SettingsInvalid(where, key, "holds a NUL, or bytes that are not UTF-8")
     return tuple(Secret(text) for text in given)
 
 
@@ -109,7 +109,7 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 def _platform(named: _Table, name: str) -> PlatformSettings:
     if not _NAME.match(name):
-        raise named.wrong(name, "is no name: a-z, 0-9, dash and underscore, at most 50")
+        raise named.wrong(name, "is not a name: a-z, 0-9, dash and underscore, at most 50")
     table = named.table(name)
     texts = table.texts("secrets", "is a list of texts that are not empty")
     secrets = read_secrets(table.where, table.name("secrets"), texts)
@@ -131,7 +131,7 @@ def _sender(table: _Table) -> SenderSettings:
     targets = table.texts("allowed_targets", "is a list such as ['127.0.0.1:9000']")
     for target in targets:
         if not _TARGET.match(target):
-            raise table.wrong("allowed_targets", f"{target!r} is no exact host and port in lower case")
+            raise table.wrong("allowed_targets", f"{target!r} is not an exact host and port in lower case")
     delays = table.take("delays_s", list(DELAYS_S), list, "is a list of seconds")
     if len(delays) >= ATTEMPTS_MAX or not all(_is_number(one) and 0 <= one <= SECONDS_MAX for one in delays):
         raise table.wrong("delays_s", f"is a list of fewer than {ATTEMPTS_MAX} numbers of seconds")
@@ -170,17 +170,17 @@ class _Table:
         return value
 
     def table(self, key: str) -> _Table:
-        return _Table(self.where, self.name(key), self.take(key, {}, dict, "is no table"))
+        return _Table(self.where, self.name(key), self.take(key, {}, dict, "is not a table"))
 
     def text(self, key: str) -> str:
-        return str(self.take(key, "", str, "is no text"))
+        return str(self.take(key, "", str, "is not text"))
 
     def texts(self, key: str, reason: str) -> list[str]:
         listed = self.take(key, [], list, reason, lambda all_: all(isinstance(one, str) and one for one in all_))
         return list(listed)
 
     def number(self, key: str, default: float, most: float) -> float:
-        reason = f"is no number above 0 and up to {most:g}"
+        reason = f"is not a number above 0 and up to {most:g}"
         return float(self.take(key, default, object, reason, lambda value: _is_number(value) and 0 < value <= most))
 
     def networks(self, key: str) -> tuple[Network, ...]:

@@ -70,10 +70,10 @@ def read_rules(place: str, document: Any) -> tuple[Rule, ...]:
 def _rule(name: str, block: Mapping[str, str]) -> Rule:
     unknown = block.keys() - {"condition", "window", "action"}
     if unknown:
-        raise ValueError(f"{', '.join(sorted(unknown))} is no field of a rule")
+        raise ValueError(f"{', '.join(sorted(unknown))} is not a field of a rule")
     condition = _CONDITION.match(block["condition"])
     if condition is None or condition[1] not in MEASURES:
-        raise ValueError(f"{block['condition']!r} is no condition on one of {', '.join(MEASURES)}")
+        raise ValueError(f"{block['condition']!r} is not a condition on one of {', '.join(MEASURES)}")
     if block["action"] not in ACTIONS:
         raise ValueError(f"{block['action']!r} is none of {', '.join(ACTIONS)}")
     known = next(rule for rule in RULES if rule.name == MEASURES[condition[1]])
@@ -89,5 +89,5 @@ def _rule(name: str, block: Mapping[str, str]) -> Rule:
 def _seconds(window: str) -> float:
     found = _WINDOW.match(window)
     if found is None:
-        raise ValueError(f"{window!r} is no window such as 5_minutes")
+        raise ValueError(f"{window!r} is not a window such as 5_minutes")
     return float(found[1]) * SECONDS[found[2]]

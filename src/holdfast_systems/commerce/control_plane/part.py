@@ -107,7 +107,7 @@ def _application(context: Context, service: Service, routes: list[APIRouter]) ->
 
 
 def _kinds(scope: Scope) -> frozenset[CallerKind]:
-    """Buyers read what is theirs, pause it and resume it; plans are no secret; the rest is for services."""
+    """Buyers read what is theirs, pause it and resume it; plans are not secret; the rest is for services."""
     path, method = below(scope), scope["method"]
     if method == "POST":
         return BUYERS if path.endswith(BUYERS_POST) else TRUSTED

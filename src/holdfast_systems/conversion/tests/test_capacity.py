@@ -1,4 +1,4 @@
-"""A busy gateway is no failure: no attempt is spent, the breaker stays closed, and it is asked for less."""
+"""A busy gateway is not a failure: no attempt is spent, the breaker stays closed, and it is asked for less."""
 
 from __future__ import annotations
 

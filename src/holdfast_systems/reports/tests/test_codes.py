@@ -42,7 +42,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "no type": {"responseMimeType": None},
     "two candidates": {"candidateCount": 2},
     "no candidates": {"candidateCount": 0},
-    "candidates that are no number": {"candidateCount": True},
+    "candidates that are not a number": {"candidateCount": True},
     "no model": {"model": None},
     "an empty model": {"model": "  "},
     "a model without structured output": {"model": "gemma-3-27b"},
@@ -74,7 +74,7 @@ INPUTS: dict[str, dict[str, Any]] = {
     "charts of a step that has made nothing": {"chartsManifestStepId": "late"},
     "a previous report that is not there": {"previousReportStepIds": ["nobody"]},
     "a previous report that is none": {"previousReportStepIds": ["ohlcv"]},
-    "previous reports that are no list": {"previousReportStepIds": "report"},
+    "previous reports that are not a list": {"previousReportStepIds": "report"},
 }
 TABLES = {
     "no rows": "",
