@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast.base import REAL, replaced, world
+from holdfast.base import REAL, bus, replaced, world
 from holdfast.store import Store
 from holdfast.store.address import CALL_TIMEOUT_S
 from holdfast.testing.postgres import PostgresAddress, multi_host_dsn
@@ -24,8 +24,8 @@ Work = Callable[..., Worker]
 
 
 def heart(store: Store, handlers: Handlers, *, lease_s: float) -> Heart:
-    nothing = lambda *_: None  # noqa: E731
-    return Heart(store, handlers, lease_s=lease_s, queues="", wake=nothing, lost=nothing, cancel=nothing, tend=nothing)
+    calls = dict.fromkeys(("wake", "lost", "cancel", "tend", "trouble"), lambda *_: None)
+    return Heart(store, handlers, lease_s=lease_s, queues="", **calls)
 
 
 def test_a_lease_that_ran_out_is_renewed_while_nobody_has_taken_the_jobs(store: Store, jobs: Jobs) -> None:
@@ -150,6 +150,31 @@ def test_a_worker_whose_lease_is_over_waits_for_the_database_without_using_a_pro
     assert len(asked) < 100, "it looks again and again"
     worker._heart._renewed_s = REAL.monotonic_s()
     assert jobs.wait(made.id, PATIENCE_S) == "done"
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_worker_tells_of_an_outage_for_as_long_as_it_lasts(database_url: str, handlers: Handlers) -> None:
+    parts = urlsplit(database_url)
+    assert parts.port is not None
+    told: list[tuple[str, object]] = []
+    end = bus.listen(lambda verb, facts: told.append((verb, facts.get("code"))))
+    with FaultProxy(parts.port) as proxy:
+        store = Store.open(PostgresAddress(proxy.port).dsn(parts.path[1:]))
+        worker = Worker(store, handlers, lease_s=1.0)
+        worker.start()
+        proxy.set(refuse=True, reset=True)
+        wait_until(lambda: not worker._may_write(), within_s=PATIENCE_S, what="the lease is over")
+        for _ in range(3):
+            told.clear()
+            worker._trouble._told_s.clear()  # as ten seconds later
+            wait_until(
+                lambda: ("worker.trouble", "DATABASE_CONNECTION_ERROR") in told, within_s=PATIENCE_S, what="it is told"
+            )
+        proxy.heal()
+        worker.stop()
+        assert worker.join(PATIENCE_S)
+        store.close()
+    end()
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)

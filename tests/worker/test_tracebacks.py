@@ -264,6 +264,6 @@ def test_a_worker_in_trouble_says_so_once_in_a_while(
 ) -> None:
     worker = work()
     for _ in range(5):
-        worker._tell_trouble(BAD_GATEWAY())
+        worker._trouble.tell(BAD_GATEWAY())
     lines = [one for one in caplog.records if one.name == "holdfast.worker" and worker.id in one.getMessage()]
     assert [(line.levelno, line.code) for line in lines] == [(logging.ERROR, "BAD_GATEWAY")]  # type: ignore[attr-defined]

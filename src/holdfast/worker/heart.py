@@ -50,7 +50,16 @@ class Heart:
         lost: Callable[[], None],
         cancel: Callable[[set[str]], None],
         tend: Callable[[], None],
+        trouble: Callable[[Failure], None],
     ) -> None:
+        """
+        Args:
+            wake: called when there may be jobs to claim.
+            lost: called when the lease could not be renewed because others have taken the jobs.
+            cancel: called with the ids of jobs of this worker that an operator has cancelled.
+            tend: called after each sweep.
+            trouble: called when a renewal or a sweep failed.
+        """
         self._store = store
         self._handlers = handlers
         self._lease_s = lease_s
@@ -59,6 +68,7 @@ class Heart:
         self._lost = lost
         self._cancel = cancel
         self._tend = tend
+        self._trouble = trouble
         self.away = False
         """Whether the last look at the database has failed."""
         self._renewed_s = float("-inf")
@@ -138,7 +148,8 @@ class Heart:
             try:
                 self._renew()
                 rest_s = usual_s
-            except Failure:
+            except Failure as failure:
+                self._trouble(failure)
                 # Asked again soon, since time runs out; `beating` tells when it is too late.
                 rest_s = min(usual_s, self._lease_s * SWEEP_SHARE)
 
@@ -178,7 +189,8 @@ class Heart:
                 next_s = self._sweep_once()
                 self.away = False
                 self._tend()
-            except Failure:
+            except Failure as failure:
+                self._trouble(failure)
                 self.away = True
                 next_s = rest_s
             self._nudge.wait(max(0.001, min(rest_s, next_s)))

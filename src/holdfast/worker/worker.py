@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-from holdfast.base import bus, monotonic_s, redacted_text, world
+from holdfast.base import monotonic_s, world
 from holdfast.base.arguments import instance, number, refused
 from holdfast.catalog import Failure
 from holdfast.catalog.durable import HANDLERS_STUCK
 from holdfast.store import Store
-from holdfast.worker import ledger, log_lines
+from holdfast.worker import ledger
 from holdfast.worker.attempt import Outcome
 from holdfast.worker.crew import Crew
 from holdfast.worker.handlers import Handlers, QueueSettings, check_queues
@@ -28,6 +28,7 @@ from holdfast.worker.job import Job
 from holdfast.worker.periodic import Periodic
 from holdfast.worker.pump import Pump
 from holdfast.worker.retention import Retention
+from holdfast.worker.trouble import Trouble
 from holdfast.worker.wake import Listener
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ LOOP_END_S = 2.0
 """Maximum time that coroutines may take to end after they were cancelled."""
 TROUBLE_S = 0.2
 """Pause before the next turn after a database failure, so that the database is not flooded with attempts."""
-TROUBLE_TOLD_S = 10.0
-"""The same trouble is logged at most once in this time: an outage is not told five times a second."""
 
 
 class Worker:
@@ -97,6 +96,7 @@ class Worker:
         self._loop = _Loop()
         self._crews = [Crew(settings, handlers, self._done, self._loop.get) for settings in queues]
         self._stuck: list[Crew] = []
+        self._trouble = Trouble(lambda: self.id)
         self._pump = Pump(self._store, self._crews, self._may_write)
         self._heart = Heart(
             self._store,
@@ -107,6 +107,7 @@ class Worker:
             lost=self._lease_lost,
             cancel=self._cancel,
             tend=self._tend,
+            trouble=self._trouble.tell_unless_told,
         )
         self._pump.due_soon = self._heart.nudge
         self._listener = Listener(store, self._woken, at=self._store)
@@ -115,7 +116,6 @@ class Worker:
         )
         self._woken_up = False
         self._nudge_s = inf
-        self._trouble_told_s: dict[str, float] = {}
         self._fenced = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -190,7 +190,7 @@ class Worker:
                 wait = self._pump.wait_to_claim if self._pump.apart else self._pump.wait
                 wait(TURN_WAIT_S if self._nudge_s == inf else NUDGE_S)
         except Failure as failure:
-            self._trouble(failure)
+            self._pause_after(failure)
 
     def _nudge(self) -> None:
         """Have the heart look for what may be due, a moment after each wake-up."""
@@ -209,20 +209,12 @@ class Worker:
                 if not self._pump.settle():
                     self._pump.wait_to_settle(TURN_WAIT_S)
             except Failure as failure:
-                self._trouble(failure)
+                self._pause_after(failure)
 
-    def _trouble(self, failure: Failure) -> None:
+    def _pause_after(self, failure: Failure) -> None:
         """The database failed: what was to be written is kept, and tried again after a moment."""
-        self._tell_trouble(failure)
+        self._trouble.tell(failure)
         self._stopping.wait(TROUBLE_S)
-
-    def _tell_trouble(self, failure: Failure, **facts: str) -> None:
-        now_s = monotonic_s()
-        if now_s >= self._trouble_told_s.get(failure.code, -inf) + TROUBLE_TOLD_S:
-            self._trouble_told_s[failure.code] = now_s
-            log_lines.log_trouble(self.id, failure.code, redacted_text(failure.technical))
-        if bus.listeners:
-            bus.tell("worker.trouble", worker=self.id, technical=failure.technical, **failure.fault.facts, **facts)
 
     def _start_anew(self) -> None:
         """The lease was lost: what is held belongs to others. Take a new identity and begin again."""
@@ -231,8 +223,8 @@ class Worker:
         self._pump.forget()
         try:
             self._heart.register()
-        except Failure:
-            self._stopping.wait(TROUBLE_S)
+        except Failure as failure:
+            self._pause_after(failure)
             return
         self._pump.worker = self._heart.worker
         self._fenced.clear()
@@ -297,7 +289,7 @@ class Worker:
             failure = HANDLERS_STUCK(queue=crew.settings.name, count=crew.left_behind)
             self._release(crew.take_back(), failure.technical)
             if crew not in self._stuck:
-                self._tell_trouble(failure, queue=crew.settings.name, reason=failure.technical)
+                self._trouble.tell(failure, queue=crew.settings.name, reason=failure.technical)
         self._stuck = stuck
 
     def _done(self, job: Job, outcome: Outcome) -> None:
