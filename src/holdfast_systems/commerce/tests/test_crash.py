@@ -121,8 +121,17 @@ def test_the_sweep_ends_what_nobody_asks_for_again(database_url: str, store: Sto
             _die(database_url, live, tmp_path, bought, boundary)
         for boundary, (state, spent) in ends.items():
             sold[boundary].settled(spent)
-            [run] = live.get("gateway", f"/v1/instances/{sold[boundary].instance_id}/runs").json()["runs"]
-            assert run["status"] == state
+            # The gateway notes the end of a run after the control plane has charged for it.
+            _wait_until_it_ends(live, sold[boundary], state)
+
+
+def _wait_until_it_ends(live: Live, bought: Bought, state: str) -> None:
+    path = f"/v1/instances/{bought.instance_id}/runs"
+    wait_until(
+        lambda: [run["status"] for run in live.get("gateway", path).json()["runs"]] == [state],
+        within_s=PATIENCE_S,
+        what=f"the only run of {bought.instance_id} is {state}",
+    )
 
 
 def _die(database_url: str, live: Live, parent: Path, bought: Bought, boundary: str) -> None:
