@@ -26,7 +26,7 @@ class Stop(StrEnum):
     WRITE_WITHOUT_KEY = "write_without_key"
     """The link writes and the call has no key."""
     UNKNOWN_FAILURE = "unknown_failure"
-    """Nobody classified the exception: a write, or seen `attempts_unknown` times."""
+    """The exception is not classified: a write, or seen `attempts_unknown` times."""
     BUDGET_SPENT = "budget_spent"
     """The retry budget has nothing left."""
     BREAKER_OPEN = "breaker_open"

@@ -22,7 +22,7 @@ WAIT_S = 1.5
 WAIT_VARIABLE = "HOLDFAST_DATABASE_WAIT_S"
 SECONDS_MIN = 0.1
 
-# A server that vanished without a word must be noticed in seconds, not in the minutes the kernel takes.
+# The loss of a server must be noticed within seconds, not after the minutes that the kernel takes.
 CONNECTING: dict[str, str | int] = {
     "connect_timeout": 5,
     "keepalives_idle": 5,
@@ -32,13 +32,13 @@ CONNECTING: dict[str, str | int] = {
     # Also behind one address: after a failover a standby may answer there.
     "target_session_attrs": "read-write",
 }
-"""How PostgreSQL is connected to, by us and by the user's own engine, where the address does not say otherwise."""
+"""Parameters for connecting to PostgreSQL, for us and for the user's own engine; the address overrides them."""
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 class AddressInvalid(ArgumentInvalid):
-    """The address names no database that Holdfast can use."""
+    """The address does not name a database that Holdfast can use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Address:
     schema: str | None = None
     """The PostgreSQL schema of our tables; None leaves it to the connection's search path."""
     pooled: bool | None = None
-    """Whether a pooler such as PgBouncer answers, which keeps no session; None finds it out."""
+    """Whether the address leads to a pooler such as PgBouncer, which keeps no sessions; None detects it."""
     call_timeout_s: float = CALL_TIMEOUT_S
     """Maximum time for one statement on PostgreSQL; after it the connection is dropped."""
     wait_s: float = WAIT_S

@@ -1,8 +1,8 @@
 """Attempts to connect to PostgreSQL: whether the server is away, since when, and why.
 
-A caller that gets no connection has to be told the true cause: all of them are in use, or none can be made. The last
-attempt tells. Where none was made, because the pool is full, one is made to find out; and while a server is away, a
-thread tries again and again, so that callers need not.
+A caller that gets no connection must learn the true cause: all of them are in use, or none can be made. The last
+attempt shows which. If the pool was full and made no attempt, one is made to find out; and while a server is away, a
+thread keeps trying, so that callers need not.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 TRY_S = 0.2
 """Time between two attempts to reach a server that is away."""
 SILENT_SHARE = 1 / 3
-"""An attempt without an answer for this part of a caller's patience tells that the server is away."""
+"""An attempt that has had no answer for this share of the time that callers wait means that the server is away."""
 AWAY_WAIT_S = 0.05
 """Maximum time to wait for a connection to a server that is known to be away."""
 
 
 class Attempts:
-    """What became of the latest attempts of one process to connect to one server."""
+    """The latest attempts of one process to connect to one server, and their results."""
 
     def __init__(self, connect: Callable[[], object], wait_s: float) -> None:
         """
@@ -45,15 +45,15 @@ class Attempts:
 
     @property
     def wait_s(self) -> float:
-        """How long a caller waits: long enough for a server that is started again, and not at all for one that is
-        known to be away for longer."""
+        """How long a caller waits: long enough for a server to restart, and hardly at all for one that is away for
+        longer."""
         since_s = self._away_since_s
         away = since_s is not None and monotonic_s() - since_s >= self._wait_s
         return min(AWAY_WAIT_S, self._wait_s) if away else self._wait_s
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """Around one attempt."""
+        """Record the attempt that is made within the block."""
         mine = object()
         with self._lock:
             self._under_way[mine] = monotonic_s()
@@ -71,7 +71,7 @@ class Attempts:
             self._error, self._away_since_s = None, None
 
     def look(self) -> None:
-        """Find out, in a thread, whether the server can be reached; and go on until it can."""
+        """Try to connect, in a thread, until the server can be reached."""
         with self._lock:
             if self._trying or self._closed.is_set():
                 return
@@ -92,7 +92,7 @@ class Attempts:
         return OperationalError(f"connection failed: the server has not answered for {waited_s:.1f} s")
 
     def close(self) -> None:
-        """Try no more."""
+        """Stop trying."""
         self._closed.set()
 
     def _set_away(self) -> None:

@@ -1,7 +1,7 @@
-"""A time limit for every call to PostgreSQL: a server that hangs keeps its sockets open and never answers.
+"""A time limit for every call to PostgreSQL, because a server that hangs keeps its sockets open and never answers.
 
-The kernel notices a machine that is gone, not a process that stands still. So a thread watches the calls under way, and
-shuts the socket of one that takes too long: the caller that waits for it gets the error of a lost connection.
+The kernel notices the loss of a machine, not a process that is suspended. So a thread watches the calls in progress and
+shuts down the socket of a call that takes too long: its caller gets the error of a lost connection.
 """
 
 from __future__ import annotations
@@ -21,24 +21,28 @@ if TYPE_CHECKING:
 LOOKS_PER_LIMIT = 15
 STOP_S = 5.0
 DRIVERS = {"psycopg", "psycopg2"}
-"""Drivers that say by an exception of their own that a connection has no socket any more."""
+"""Drivers that raise an exception of their own when a connection no longer has a socket."""
 
 
 class CallLimit:
-    """Watches the calls of one process to one database."""
+    """Watches the calls of one process to one database. Threads may share it."""
 
     def __init__(self, limit_s: float, hung: Callable[[list[Connection[tuple[Any, ...]]]], None]) -> None:
-        """Watch; `hung` is called, in a thread of its own, with the connections whose calls are ended."""
+        """
+        Args:
+            limit_s: maximum time of a call.
+            hung: called, in the thread that watches, with the connections whose calls are about to be aborted.
+        """
         self._limit_s = limit_s
         self._hung = hung
         self._under_way: dict[int, tuple[Connection[tuple[Any, ...]], float]] = {}
-        """The calls under way, each with the time at which it is ended."""
+        """The calls in progress, each with the time at which it is aborted."""
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
 
     def begin(self, connection: Connection[tuple[Any, ...]], within_s: float | None = None) -> None:
-        """A call begins, or goes on after a part of it was done.
+        """A call begins, or continues after a part of it was done.
 
         Args:
             within_s: the limit of this call, where it is shorter than that of all others.
@@ -61,28 +65,28 @@ class CallLimit:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Watch no more; returns when the thread has ended."""
+        """Stop watching; returns when the thread has ended."""
         self._stopped.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(STOP_S)
 
     def look(self) -> None:
-        """End the calls that have taken too long."""
+        """Abort the calls that have taken too long."""
         now_s = REAL.monotonic_s()
         late = [call for call in list(self._under_way.values()) if call[1] < now_s]
         if not late:
             return
-        # First of all: the callers that wait on them connect anew as soon as they are shut.
+        # Before the sockets are shut down: from then on their callers connect again.
         self._hung([connection for connection, _ in late])
         for call in late:
             connection = call[0]
-            if self._under_way.get(id(connection)) is call:  # and no other one on the same connection
+            if self._under_way.get(id(connection)) is call:  # not a later call on the same connection
                 self._under_way.pop(id(connection), None)
                 shut_socket(connection)
 
 
 class NoLimit(CallLimit):
-    """For calls that may take any time."""
+    """For calls that may take any time, such as migrations."""
 
     def __init__(self) -> None:
         super().__init__(float("inf"), lambda _: None)
@@ -109,12 +113,12 @@ def _watch(watched: ref[CallLimit], stopped: threading.Event, look_s: float) -> 
 
 
 def shut_socket(connection: Any) -> None:
-    """Shut the socket under a caller that waits on it; the connection itself is the caller's to close."""
+    """Shut down the socket that a caller waits on; the caller itself closes the connection."""
     try:
         with socket.socket(fileno=os.dup(connection.fileno())) as same:
             same.shutdown(socket.SHUT_RDWR)
     except (OSError, ValueError, AttributeError):
-        return  # it has ended at this very moment
+        return  # it has just been closed
     except Exception as gone:
         if type(gone).__module__.split(".")[0] not in DRIVERS:
             raise

@@ -1,4 +1,4 @@
-"""The connections of one process to PostgreSQL: a pool of them, and what becomes of those that fail.
+"""The connections of one process to PostgreSQL: a pool, and how connections that fail are replaced.
 
 A connection that was lost makes the others suspect: they are tried out before their next use. A server that hangs, or
 that takes no writes any more, is left as a whole: all its connections are dropped, and new ones are made to whichever
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 WAIT_S = 10.0
 """Maximum time to wait for a connection while all of them are in use and the server can be reached."""
 LOOK_S = 1.0
-"""Time between two looks, while a caller waits, whether the server can be reached."""
+"""Interval between checks whether the server can be reached, while a caller waits."""
 SPARES_MAX = 4
 CLOSE_S = 5.0
 """Maximum time to wait for the threads of the pool."""
 ASK_S = 0.25
-"""Maximum time of one request to the pool; then it is made anew."""
+"""Maximum time of one request to the pool, after which it is repeated."""
 LEAVES_MAX = 10
-"""Maximum number of times that others may leave the server while a caller asks for a connection."""
+"""Maximum number of pools that may be replaced while one caller waits for a connection."""
 STOOD_STILL_S = 0.25
-"""A request to the pool that ends this much too late tells that the process itself was stopped: the server is not to
-blame for that time."""
+"""A request to the pool that ends this much too late means that the process itself was suspended, so the server is not
+blamed for that time."""
 FIRST_S = 2
-"""Maximum time to connect where a caller waits for that; libpq knows no shorter one."""
+"""Maximum time to connect while a caller waits; libpq does not accept a shorter one."""
 IDLE = 0
 """libpq's PQTRANS_IDLE: no transaction is open."""
 
@@ -65,7 +65,7 @@ DEFAULTS: dict[str, str | int] = {"application_name": "holdfast", **CONNECTING}
 
 
 class Connections:
-    """What the database of one process is reached by."""
+    """The connections of one process to one database."""
 
     _pool: Pool | None
     _spares: list[Connection]
@@ -79,14 +79,14 @@ class Connections:
         self._pool_max = pool_max
         self._closed = False
         self.left = 0
-        """How many times a server was left."""
+        """Number of times that all connections to a server were dropped."""
         self.on_other_server: Callable[[], None] = lambda: None
-        """Called when a server was left, or when another one took a connection."""
+        """Called when connections were dropped, or when another server accepted one."""
         self._inherited: list[object] = []
         self._begin_empty()
 
     def connect(self, *, within_s: int | None = None) -> Connection:
-        """A connection of its own; the caller closes it.
+        """A connection outside the pool; the caller closes it.
 
         Args:
             within_s: maximum time to connect, instead of the usual one.
@@ -118,7 +118,7 @@ class Connections:
 
     @property
     def pooled(self) -> bool:
-        """Whether a pooler answers, which keeps nothing in a session; found out with a first connection.
+        """Whether the address leads to a pooler, which keeps no sessions; the first connection finds out.
 
         Raises:
             psycopg.OperationalError: there is no connection.
@@ -144,7 +144,7 @@ class Connections:
 
     @contextmanager
     def at_hand(self) -> Iterator[Connection | None]:
-        """A connection that can be had without waiting and is known to be sound; None where there is none."""
+        """A connection that is known to be sound, without waiting; None where there is none."""
         pool, connection = self._spare()
         if pool is None or connection is None:
             yield None
@@ -155,15 +155,15 @@ class Connections:
             self._give_back(pool, connection)
 
     def leave(self, behind: Iterable[Connection] = ()) -> None:
-        """Drop every connection: the server behind them does not answer, or takes no writes.
+        """Drop every connection, because the server does not answer or accepts no writes.
 
         Args:
-            behind: connections to a server that does not answer: others are tried before it.
+            behind: connections to a server that does not answer; new connections try the other servers first.
         """
         for connection in behind:
             self._servers.put_last(connection)
         self.left += 1
-        # Its threads may be connecting to that very server: they end by themselves.
+        # Threads of the pool may still be connecting to that server: they end by themselves.
         self._drop(wait_s=0)
         self.on_other_server()
 
@@ -208,12 +208,12 @@ class Connections:
 
                 if not isinstance(error, PoolClosed):
                     raise
-            # Another caller has left the server meanwhile: the next pool leads to whichever one takes writes.
+            # Another caller has dropped the pool in the meantime: the next one leads to the server that accepts writes.
             pool = self._open()
         return pool, self._sound(pool)
 
     def _sound(self, pool: Pool) -> Connection:
-        """A connection from the pool. Where one was lost, the others that lie there are tried out before use."""
+        """A connection from the pool. After one was lost, the others in the pool are tested before use."""
         from psycopg import OperationalError
 
         connection = self._taken(pool)
@@ -237,7 +237,7 @@ class Connections:
             self.calls.end(connection)
 
     def _give_back(self, pool: Pool, connection: Connection) -> None:
-        """Keep a few at hand: the pool's own bookkeeping costs as much as a short statement."""
+        """Keep a few outside the pool, whose bookkeeping costs as much as a short statement."""
         if connection.closed:
             self._losses += 1
         elif connection.pgconn.transaction_status == IDLE:
@@ -274,10 +274,10 @@ class Connections:
         begun_s, look_s = asked_s, asked_s + wait_s / 2
         while True:
             try:
-                # A pool that could not connect stops trying, and only someone new who asks sets it to work again.
+                # A pool that could not connect stops trying until it gets a new request.
                 return pool.getconn(timeout=ask_s)
             except PoolTimeout as timeout:
-                # Either all connections are in use, or none can be made: the server itself tells which.
+                # Either all connections are in use, or none can be made: an attempt to connect shows which.
                 now_s = monotonic_s()
                 late_s = now_s - asked_s - ask_s
                 if late_s > STOOD_STILL_S:
@@ -295,7 +295,7 @@ class Connections:
 
     def _open(self) -> Pool:
         if self._process != os.getpid():
-            # Connections and the pool's own threads are the parent's; the child lets them lie and begins anew.
+            # The connections and the threads of the pool belong to the parent; the child makes its own.
             self._inherited.append((self._pool, self._spares, self._opening, self._trusted, self.calls))
             self._begin_empty()
         return self._pool or self._opened()
@@ -327,7 +327,7 @@ class Connections:
 
 
 def _recorded(attempts: Attempts, servers: Servers, note: Callable[[Connection], None]) -> type[Connection]:
-    """A connection whose attempts are recorded, which the pool itself only logs."""
+    """A connection class that records its attempts to connect, which the pool only logs."""
     from psycopg import Connection
 
     class Recorded(Connection[tuple[Any, ...]]):
@@ -342,7 +342,7 @@ def _recorded(attempts: Attempts, servers: Servers, note: Callable[[Connection],
 
 
 def _quiet_pool() -> None:
-    """The pool logs each of its tries; our own failure tells of all of them once.
+    """Keep the pool from logging each attempt: our own failure reports them once.
 
     A handler that does nothing keeps Python's last resort, which is stderr, from them. Loggers that the application
     has configured still get everything.
@@ -355,7 +355,7 @@ def _quiet_pool() -> None:
 
 
 def _keywords(target: str, *, pooled: bool) -> dict[str, Any]:
-    """What every connection is opened with. What the address says itself is kept, except for what durability needs."""
+    """The parameters of every connection. The address overrides them, except for those that durability needs."""
     from psycopg.conninfo import conninfo_to_dict
 
     chosen = conninfo_to_dict(target)

@@ -81,11 +81,11 @@ class Database(Protocol):
         ...
 
     def leave(self) -> None:
-        """Connect anew from now on, to whichever server takes writes; SQLite has but one."""
+        """Drop all connections; new ones lead to the server that accepts writes. SQLite has nothing to drop."""
         ...
 
     def on_other_server(self, tell: Callable[[], None]) -> None:
-        """Call this when a server was left, or when another one took a connection."""
+        """Call `tell` when connections were dropped, or when another server accepted one."""
         ...
 
     def close(self) -> None:

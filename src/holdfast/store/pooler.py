@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 REFUSED_OPTIONS = "unsupported startup parameter"
-"""How a pooler refuses settings that come with the connection."""
+"""How a pooler refuses startup parameters."""
 
 
 def is_pooled(connection: Connection[tuple[Any, ...]]) -> bool:
-    """Whether a pooler answers: it tells a number of its own where the server tells its process."""
+    """Whether a pooler answers: it reports a number of its own instead of the server's process id."""
     ((process,),) = connection.execute("SELECT pg_backend_pid()").fetchall()
     return bool(process != connection.info.backend_pid)
 
 
 def refuses_settings(error: Exception) -> bool:
-    """Whether a connection failed because a pooler answers, which takes no settings."""
+    """Whether a connection failed because it leads to a pooler, which refuses startup parameters."""
     return REFUSED_OPTIONS in str(error)
 
 

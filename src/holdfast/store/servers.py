@@ -1,7 +1,7 @@
-"""The servers of one address, in the order in which a connection is tried.
+"""The servers of one address, in the order in which new connections try them.
 
-Connecting to a server that hangs takes until the time limit of that, once for each new connection. So the server that
-took the last connection is tried first, and one that was left is tried last. All stores of a process share the order.
+Connecting to a server that hangs takes `connect_timeout`, for each new connection. So the server that accepted the last
+connection is tried first, and one that did not answer is tried last. All stores of a process share the order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Server(NamedTuple):
-    """One of several, as the address writes it."""
+    """One of the servers, as the address writes it."""
 
     host: str
     hostaddr: str
@@ -32,7 +32,7 @@ class Server(NamedTuple):
 
 
 class Servers:
-    """The order of the servers of one address; it changes with what becomes of connections."""
+    """The servers of one address in their present order. Threads may share it."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -40,7 +40,7 @@ class Servers:
         self._order: list[Server] | None = None
 
     def keywords(self) -> dict[str, str]:
-        """What to connect with, so that they are tried in their order; nothing where there is only one."""
+        """The parameters that make a connection try them in this order; none where there is only one server."""
         with self._lock:
             servers = self._servers()
         if len(servers) < 2:
@@ -51,11 +51,11 @@ class Servers:
         return {name: text for name, text in lists.items() if text.strip(",")}
 
     def put_first(self, connection: Connection) -> bool:
-        """The connection was made just now; returns whether its server was not the first before."""
+        """Try the server of a new connection first from now on; returns whether it was not the first before."""
         return self._put(connection, last=False)
 
     def put_last(self, connection: Connection) -> None:
-        """The server behind the connection is left."""
+        """Try the server of this connection last from now on."""
         self._put(connection, last=True)
 
     def _put(self, connection: Connection, *, last: bool) -> bool:
@@ -65,7 +65,7 @@ class Servers:
             servers = self._servers()
             if len(servers) < 2:
                 return False
-            # Sorted by whether it is this one: the others keep their order. Another thread may close the connection.
+            # The sort is stable, so the others keep their order. Another thread may close the connection.
             with suppress(OperationalError):
                 self._order = sorted(servers, key=lambda server: server.has(connection) == last)
             return self._servers() != servers
@@ -82,7 +82,7 @@ def _read(target: str) -> list[Server]:
     chosen = conninfo_to_dict(target)
     lists = [str(chosen.get(name) or "").split(",") for name in Server._fields]
     count = max(map(len, lists))
-    # One port counts for all; a list of another length is for psycopg to refuse.
+    # One port holds for all hosts; psycopg refuses lists of other lengths.
     filled = [values * count if len(values) == 1 else values for values in lists]
     return [Server(*parts) for parts in zip(*filled, strict=False)] if {*map(len, filled)} == {count} else []
 
@@ -92,7 +92,7 @@ _sharing = threading.Lock()
 
 
 def servers_of(target: str) -> Servers:
-    """Those of the address, the same for everything in this process that connects to it."""
+    """The servers of the address; the same object for all stores of this process."""
     with _sharing:
         found = _shared.get(target)
         if found is None:

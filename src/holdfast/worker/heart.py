@@ -1,12 +1,12 @@
-"""The heart of a worker: it renews the lease, and looks after what no single job can.
+"""Renews a worker's lease, and does what no single job can: reclaims jobs of dead workers and lets due jobs through.
 
-The lease is on the database's clock. The worker itself trusts only the time that has passed since it last asked: a
-worker that could not renew for a whole lease stops claiming and settling by itself, before anyone takes its jobs. If
-nobody has taken them when it can renew again, it keeps them.
+Leases are measured on the database's clock. The worker itself relies only on the time since its last renewal began: a
+worker that could not renew for a whole lease stops claiming and settling by itself, before others take its jobs. If
+they are still its own when it can renew again, it keeps them.
 
-When the database itself was away, nobody could renew; and when its clock has jumped ahead, as it does where a server
-with another clock takes over, every lease looks over. Nobody is declared dead then before everybody has had a whole
-lease to be heard of.
+While the database was away, no worker could renew; and when its clock has jumped ahead, as after a failover to a server
+with another clock, valid leases look expired. In both cases no worker is declared dead before every worker has had one
+lease to renew.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from holdfast.worker import joined, ledger, sequences, telling
 from holdfast.worker.handlers import Handlers
 
 SWEEP_SHARE = 0.1
-"""Expired workers are looked for ten times in a lease: their jobs come back within 1.2 leases. A renewal that failed is
-tried again as often."""
+"""Interval between sweeps, as a share of a lease: the jobs of dead workers come back within 1.2 leases. A renewal that
+failed is repeated after the same time."""
 BEATS_PER_LEASE = 3
 RENEWAL_SHARE = 1 / 3
 """A renewal without an answer for this part of a lease is tried again, at whichever server takes writes."""
@@ -37,7 +37,7 @@ REST_S = 1.0
 
 
 class Heart:
-    """Keeps one worker's lease, and sweeps up after others."""
+    """Renews one worker's lease, and reclaims the jobs of workers that died."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class Heart:
         self._tend = tend
         self._trouble = trouble
         self.away = False
-        """Whether the last look at the database has failed."""
+        """Whether the last query to the database has failed."""
         self._renewed_s = float("-inf")
         self._answered_s = float("inf")
         """When the database last answered."""
         self._ahead_s: float | None = None
-        """The database's clock less that of this process."""
+        """Difference of the database's clock and that of this process."""
         self._patient_until_s = float("-inf")
-        """Until then nobody is declared dead."""
+        """Until then no worker is declared dead."""
         self._looked_gone_s = float("-inf")
         self._looked_blocked_s = float("-inf")
         self._sequences_after = ""
@@ -90,7 +90,7 @@ class Heart:
         self.worker = ""
 
     def start(self) -> None:
-        """Register, and begin to beat.
+        """Register the worker, and start the threads that renew and sweep.
 
         Raises:
             Failure: the database cannot be reached.
@@ -104,7 +104,7 @@ class Heart:
             thread.start()
 
     def stop(self) -> None:
-        """Stop beating and give the lease back."""
+        """Stop renewing, and give the lease back."""
         self._stopping.set()
         self._nudge.set()
         for thread in self._threads:
@@ -117,7 +117,7 @@ class Heart:
             return  # the lease runs out by itself
 
     def register(self) -> None:
-        """Take a new identity; ids are never used twice."""
+        """Register under a new id; ids are never used twice."""
         import socket
 
         asked_s = monotonic_s()
@@ -139,7 +139,7 @@ class Heart:
         return monotonic_s() - self._renewed_s < self._lease_s
 
     def nudge(self) -> None:
-        """Something may be due sooner than was thought."""
+        """Sweep soon: a job may be due earlier than expected."""
         self._nudge.set()
 
     def _beat(self) -> None:
@@ -150,7 +150,7 @@ class Heart:
                 rest_s = usual_s
             except Failure as failure:
                 self._trouble(failure)
-                # Asked again soon, since time runs out; `beating` tells when it is too late.
+                # Repeated soon, before the lease expires; `beating` says when it is too late.
                 rest_s = min(usual_s, self._lease_s * SWEEP_SHARE)
 
     def _renew(self) -> None:
@@ -168,14 +168,14 @@ class Heart:
             self._lost()
 
     def _answered(self) -> None:
-        """The database answered; where it had not for a while, nobody else could renew either."""
+        """Note that the database answered. If it had not for a while, other workers could not renew either."""
         now_s = monotonic_s()
         if now_s - self._answered_s > self._lease_s * SILENCE_SHARE:
             self._patient_until_s = now_s + self._lease_s
         self._answered_s = now_s
 
     def _compare_clocks(self, database_us: int) -> None:
-        """A clock that jumped ahead, as that of another server does, makes leases look over that are not."""
+        """Notice a clock that jumped ahead, as after a failover: valid leases would look expired."""
         now_s = monotonic_s()
         ahead_s = database_us / 1_000_000 - now_s
         if self._ahead_s is not None and ahead_s - self._ahead_s > self._lease_s * SILENCE_SHARE:
@@ -197,7 +197,7 @@ class Heart:
             self._nudge.clear()
 
     def _sweep_once(self) -> float:
-        """Look, and sweep where there is something to sweep: an idle worker costs one small question."""
+        """Sweep if there is something to sweep; return the seconds until the next sweep. Idle, this is one query."""
         ((database_us, expired, due_us, cancels, unseen, blocked),) = self._store.look(
             "worker.look", owner=self.worker, left_us=joined.LEFT_US
         )

@@ -58,7 +58,7 @@ class Identity:
         """
         Args:
             look: runs one statement on the store's own database.
-            leave: has the store connect anew, to whichever server takes writes.
+            leave: drops the store's connections, so that new ones lead to the server that accepts writes.
         """
         self._address = address
         self._look = look
@@ -73,7 +73,7 @@ class Identity:
 
         Raises:
             JoinRefused: it goes elsewhere; with both places.
-            Failure: it goes to another server of the same cluster, which may be over with the failover.
+            Failure: it goes to another server of the same cluster; retryable, because a failover may be in progress.
         """
         if self._address.engine is Engine.SQLITE:
             self._check_file(tx)
@@ -86,7 +86,7 @@ class Identity:
         self._joined.add(driver, place.started_us)
 
     def server_changed(self) -> None:
-        """The store has left a server, or found another: joined connections to any but the one in use are ended."""
+        """Another server is in use now: close the joined connections to all others."""
         self._joined.end_stale()
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class Identity:
         return self._own
 
     def _looked_up_anew(self, before: Place) -> Place:
-        """An old leader may answer on connections that were open before: only a new one leads to the new leader."""
+        """The same on new connections: those that were open before may still lead to the old leader."""
         with self._lock:
             first = self._own == before
             if first:
@@ -138,11 +138,11 @@ class Identity:
         return self._looked_up()
 
     def _copy(self, tx: Tx) -> Member | None:
-        """The connection's server, where it and the store's are copies of one another, as those of a cluster are."""
+        """The connection's server, if it belongs to the same cluster as the store's; else None."""
         try:
             (own,) = self._look("store.cluster")
         except Failure:
-            return None  # this database does not tell
+            return None  # this database does not say
         (row,) = tx.rows("store.cluster")
         theirs = Member(*row)
         return theirs if theirs.identifier == own[0] else None

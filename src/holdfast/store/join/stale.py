@@ -1,4 +1,4 @@
-"""Joined connections that lead to a server which the store has left.
+"""Ends joined connections that lead to a server which the store no longer uses.
 
 A server that hangs keeps its sockets open and never answers. The store's own calls have a time limit, the connections
 of the user's code usually have none: a thread that commits on one waits for as long as the server hangs. So once the
@@ -20,24 +20,23 @@ from holdfast.catalog.failure import Failure
 from holdfast.store.call_limit import shut_socket
 
 PAUSE_S = 0.25
-"""Time between two looks for a server that takes writes."""
+"""Interval between attempts to find a server that accepts writes."""
 LOOK_S_MAX = 600.0
-"""Maximum time to look for one; the next call that leaves a server begins anew."""
+"""Maximum time to look for one; the next change of the server starts another look."""
 
 _listing = threading.Lock()
 _all: WeakSet[JoinedConnections] = WeakSet()
-"""Those of all stores of this process: the one that notices is often not the one whose connections wait."""
+"""Those of all stores of this process: the store that notices is often not the one whose connections wait."""
 
 
 class JoinedConnections:
-    """The connections that were joined to one store, each with the start time of its server."""
+    """The connections that were joined to one store, each with the start time of its server. Threads may share it."""
 
     def __init__(self, target: str, find: Callable[[], int]) -> None:
         """
         Args:
             target: the address of the database.
-            find: returns the start time of the server that takes writes, as the server tells it; raises a Failure
-                while there is none.
+            find: returns the start time of the server that accepts writes; raises a Failure while there is none.
         """
         self._target = target
         self._find = find
@@ -55,12 +54,12 @@ class JoinedConnections:
             return driver in self._servers
 
     def add(self, driver: object, started_us: int) -> None:
-        """Remember that the connection leads to the server that was started at this time."""
-        with self._lock, suppress(TypeError):  # a driver's connection that cannot be remembered is asked again
+        """Remember that the connection leads to the server with this start time."""
+        with self._lock, suppress(TypeError):  # a connection without weak references is asked again each time
             self._servers[driver] = started_us
 
     def end_stale(self) -> None:
-        """End the connections to other servers than the one that takes writes, as soon as one does; in a thread."""
+        """Close the connections to all servers but the one that accepts writes, as soon as one does; in a thread."""
         self._changed.set()
         with self._lock:
             if self._looking or not any(one._servers for one in self._alike()):
