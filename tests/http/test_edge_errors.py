@@ -13,9 +13,11 @@ import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
+from holdfast.base import bus
 from holdfast.catalog import DEFAULT_CLASSIFIER, Catalog, Dialect, parse
 from holdfast.catalog.core import NOT_FOUND
 from holdfast.http.edge import Edge
+from holdfast.http.exchange import note
 from holdfast.http.faults import EDGE_FAULTS
 from holdfast.watch import log_events
 
@@ -286,6 +288,27 @@ async def test_every_failure_is_told_to_whoever_listens() -> None:
     for path in ("/broken", "/sold-out", "/nowhere", "/fine"):
         await edge({"type": "http", "method": "GET", "path": path, "headers": []}, _nothing, send)
     assert heard == ["INTERNAL_ERROR", "SOLD_OUT", "NOT_FOUND"]
+
+
+async def test_a_page_of_the_applications_own_stays_and_is_told_with_the_code_of_its_failure() -> None:
+    heard: list[str] = []
+    sent: list[Any] = []
+
+    async def shows_a_page(scope: Any, _: Any, send: Any) -> None:
+        note(scope, SOLD_OUT(item="lamp"), written=True)
+        page = {"type": "http.response.start", "status": 409, "headers": [(b"content-type", b"text/html")]}
+        await send(page)
+        await send({"type": "http.response.body", "body": b"<h1>Sold out</h1>"})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    edge = Edge(shows_a_page, catalog=errors, on_failure=lambda failure: heard.append(failure.code))
+    with bus.heard() as told:
+        await edge({"type": "http", "method": "GET", "path": "/", "headers": []}, _nothing, send)
+    assert (sent[0]["status"], b"".join(part["body"] for part in sent[1:])) == (409, b"<h1>Sold out</h1>")
+    assert [(verb, facts["code"]) for verb, facts in told] == [("request.served", "SOLD_OUT")]
+    assert heard == ["SOLD_OUT"]
 
 
 async def answered(app: Any, **settings: Any) -> dict[str, Any]:

@@ -16,17 +16,23 @@ from holdfast.http.render import Headers, Voice, Written, without_body
 
 FAILED_FROM = 400
 FAILURE_KEY = "holdfast.failure"
+WRITTEN_KEY = "holdfast.written"
 REQUEST_ID_CHARS = len(REQUEST_ID_HEADER)
 HELD_BYTES_MAX = 1_048_576
 """An error reply longer than this is passed on unread; one about validation is not, because it may quote secrets."""
 
 
-def note(scope: Scope, failure: Failure) -> None:
-    """Say what an error reply is about, in a framework that answers every exception by itself (Litestar).
+def note(scope: Scope, failure: Failure, *, written: bool = False) -> None:
+    """Say which failure an error reply is about, so that log and metrics have its code.
 
-    Called by its exception handler; the edge then writes the reply.
+    A framework that answers every exception by itself (Litestar) calls it in its exception handler, and the edge writes
+    the reply. An application that has a page for the failure calls it before it sends that.
+
+    Args:
+        written: the reply that follows is passed on as it is.
     """
     scope[FAILURE_KEY] = failure
+    scope[WRITTEN_KEY] = written
 
 
 class Exchange:
@@ -139,7 +145,11 @@ class Exchange:
         headers = list(held.get("headers", ()))
         noted: Failure | None = self.scope.get(FAILURE_KEY)
         if noted is not None and self.refusal is None:
-            return await self.fail(noted)
+            if not self.scope[WRITTEN_KEY]:
+                return await self.fail(noted)
+            self.failure = noted
+            self.voice.tell(noted)
+            return await self._release({"type": "http.response.body", "body": body, "more_body": False}, whole=True)
         failure = self.refusal or self.voice.read_reply(self._status, headers, body, self.scope)
         if failure is None:
             return await self._release({"type": "http.response.body", "body": body, "more_body": False}, whole=True)

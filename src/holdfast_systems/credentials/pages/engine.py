@@ -5,14 +5,16 @@ Always true: without a session or the token nothing is shown, and nothing here c
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from holdfast.catalog import Failure
 from holdfast.delivery import Endpoints
-from holdfast.http.asgi import Receive, Reply, Scope, Send, below, give
+from holdfast.http.asgi import Receive, Reply, Scope, Send, below, give, header, prefers_html
 from holdfast.http.aside import aside
+from holdfast.http.exchange import note
 from holdfast.http.route_table import Route, RouteTable
 from holdfast.http.sign_in import field
 from holdfast.store import Tx
@@ -20,7 +22,7 @@ from holdfast_systems.credentials import tables
 from holdfast_systems.credentials.faults import NOT_FOUND
 from holdfast_systems.credentials.pages import engine_views as views
 from holdfast_systems.credentials.pages.layout import Frame, health_of
-from holdfast_systems.credentials.pages.page_access import PageAccess, html, to_sign_in
+from holdfast_systems.credentials.pages.page_access import PageAccess, html, refused, to_sign_in
 from holdfast_systems.credentials.platform import TENANT
 from holdfast_systems.credentials.refusal_log import refusals
 
@@ -65,7 +67,15 @@ class EnginePages:
         method = scope["method"]
         if method not in {"GET", "HEAD"}:
             raise NOT_FOUND()
-        return await give(await self._page(scope, below(scope)), send, head=method == "HEAD")
+        path = below(scope)
+        try:
+            reply = await self._page(scope, path)
+        except Failure as failure:
+            if not prefers_html(header(scope, "accept")):
+                raise
+            note(scope, failure, written=True)
+            reply = refused(self._framed(_root_of(path)), failure)
+        await give(reply, send, head=method == "HEAD")
 
     async def _page(self, scope: Scope, path: str) -> Reply:
         found = self.table.find("GET", path)
@@ -82,8 +92,7 @@ class EnginePages:
         return html(await aside(lambda: self._overview(wanted)))
 
     async def _frame_of(self, path: str) -> Frame:
-        # The path is decoded: from the third one on, a slash is part of an id and no step of the browser's.
-        return await aside(lambda: self._frame("../" * min(path.count("/") - 1, 2)))
+        return await aside(lambda: self._frame(_root_of(path)))
 
     def _overview(self, wanted: str) -> str:
         names = self._engine.platforms
@@ -112,6 +121,15 @@ class EnginePages:
 
     def _frame(self, root: str) -> Frame:
         # Two are enough to know that there is not just one.
-        health = health_of([one.id for one in self._endpoints.list(tenant=TENANT, count=2)])
+        return self._framed(root, [one.id for one in self._endpoints.list(tenant=TENANT, count=2)])
+
+    def _framed(self, root: str, endpoint_ids: Sequence[str] = ()) -> Frame:
+        """The frame, without asking the database: it may be away."""
+        health = health_of(endpoint_ids)
         beside = [("Platform", f"{root}../platform/")] if self._platform_beside else []
         return Frame(name=NAME, root=root, links=[*beside, ("Health", health)])
+
+
+def _root_of(path: str) -> str:
+    """The way up to the front page. The path is decoded: from the third one on, a slash is part of an id."""
+    return "../" * min(path.count("/") - 1, 2)

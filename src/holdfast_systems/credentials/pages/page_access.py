@@ -1,4 +1,5 @@
-"""Who asks for a page: a person with a session, or a program with the token; and whether a form is really theirs."""
+"""Who asks for a page: a person with a session, or a program with the token; whether a form is really theirs; and what
+is answered where there is no page to show."""
 
 from __future__ import annotations
 
@@ -9,11 +10,14 @@ from urllib.parse import parse_qs
 from holdfast.base import Secret
 from holdfast.catalog import Failure
 from holdfast.catalog.core import BAD_REQUEST, FORBIDDEN
+from holdfast.catalog.dialect import Dialect, render
 from holdfast.http.asgi import Reply, Scope
+from holdfast.http.markup import element
 from holdfast.http.origin import is_foreign, origin_of
 from holdfast.http.sessions import Session, Sessions
 from holdfast.http.sign_in import ask_to_sign_in, session_or_token
 from holdfast_systems.credentials.faults import NOT_SIGNED_IN
+from holdfast_systems.credentials.pages.layout import Frame, lead, whole
 
 FIELDS_MAX = 20
 VALUE_CHARS_MAX = 500
@@ -95,6 +99,16 @@ def html(page: str, *, status: int = 200, headers: Mapping[str, str] | None = No
     # Not `no-referrer`: a form would then name no origin, and could not be told from another site's.
     guarded = {"content-security-policy": POLICY, "cache-control": "no-store", "referrer-policy": "same-origin"}
     return Reply(body=page.encode(), status=status, headers={**guarded, **(headers or {})})
+
+
+def refused(frame: Frame, failure: Failure) -> Reply:
+    """The page of a request that cannot be served."""
+    title = failure.code.replace("_", " ").capitalize()
+    back = element("p", element("a", "To the front page", href=frame.root or "./"))
+    page = whole(title, frame, element("h1", title), lead(failure.message), element("p", failure.fault.remedy), back)
+    said = {name.lower(): value for name, value in render(failure, Dialect.FLAT).headers}
+    del said["content-type"]
+    return html(page, status=failure.status, headers=said)
 
 
 def _unreadable(what: str) -> Failure:

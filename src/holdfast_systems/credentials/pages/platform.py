@@ -5,7 +5,7 @@ Always true: without a session or the token nothing is shown; nothing changes wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import resources
 from urllib.parse import quote, urlencode
@@ -15,6 +15,7 @@ from holdfast.catalog.core import METHOD_NOT_ALLOWED
 from holdfast.delivery import Endpoint
 from holdfast.http.asgi import Receive, Reply, Scope, Send, below, give, header, prefers_html
 from holdfast.http.aside import aside
+from holdfast.http.exchange import note
 from holdfast.http.route_table import Route, RouteTable
 from holdfast.http.sign_in import whole as whole_body
 from holdfast.operate import Actor, actor_of
@@ -24,7 +25,7 @@ from holdfast_systems.credentials.faults import INVALID_PAYLOAD
 from holdfast_systems.credentials.pages import dead_views, platform_views
 from holdfast_systems.credentials.pages.dead_views import Chosen
 from holdfast_systems.credentials.pages.layout import Frame, health_of
-from holdfast_systems.credentials.pages.page_access import PageAccess, Visitor, html, read_fields, to_sign_in
+from holdfast_systems.credentials.pages.page_access import PageAccess, Visitor, html, read_fields, refused, to_sign_in
 from holdfast_systems.credentials.platform import PAGE_ROWS_MAX, Platform
 from holdfast_systems.credentials.platform_lists import (
     dead_groups,
@@ -83,7 +84,8 @@ class PlatformPages:
         except Failure as failure:
             if not prefers_html(header(scope, "accept")):
                 raise
-            reply = self._refused(path, failure)
+            note(scope, failure, written=True)
+            reply = refused(self._framed("../" * (path.count("/") - 1), ""), failure)
         await give(reply, send, head=method == "HEAD")
 
     async def _reply(self, scope: Scope, receive: Receive, path: str, method: str) -> Reply:
@@ -186,12 +188,6 @@ class PlatformPages:
         address = f"../dead-letters?{urlencode({name: count for name, count in told.items() if count})}"
         return Reply(body=b"", status=303, headers={"location": address, "cache-control": "no-store"})
 
-    def _refused(self, path: str, failure: Failure) -> Reply:
-        frame = self._frame("../" * (path.count("/") - 1), "")
-        remedy = failure.fault.remedy
-        page = platform_views.refusal(frame, failure.code.replace("_", " ").capitalize(), failure.message, remedy)
-        return html(page, status=failure.status)
-
     def _endpoints(self) -> list[Endpoint]:
         return list(self._platform.own.endpoints.list(count=PAGE_ROWS_MAX))
 
@@ -200,7 +196,11 @@ class PlatformPages:
 
     def _frame(self, root: str, current: str) -> Frame:
         # Two are enough to know that there is not just one.
-        health = health_of([one.id for one in self._platform.own.endpoints.list(count=2)])
+        return self._framed(root, current, [one.id for one in self._platform.own.endpoints.list(count=2)])
+
+    def _framed(self, root: str, current: str, endpoint_ids: Sequence[str] = ()) -> Frame:
+        """The frame, without asking the database: it may be away."""
+        health = health_of(endpoint_ids)
         links = [("Events", "events"), ("Deliveries", "deliveries"), ("Dead letters", "dead-letters")]
         beside = [("Engine", f"{root}../engine/")] if self._engine_beside else []
         return Frame(name=NAME, root=root, links=[*links, *beside, ("Health", health)], current=current)

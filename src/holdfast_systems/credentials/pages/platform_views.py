@@ -118,12 +118,6 @@ def deliveries(
     )
 
 
-def refusal(frame: Frame, title: str, message: str, remedy: str) -> str:
-    """The page of a request that cannot be served."""
-    back = element("a", "To the front page", href=frame.root or "./")
-    return whole(title, frame, element("h1", title), lead(message), element("p", remedy), element("p", back))
-
-
 def event_link(frame: Frame, event_id: str) -> Markup:
     """The way to the page of an event."""
     return element("a", element("code", event_id), href=frame.to(f"events/{quote(event_id, safe='')}"))

@@ -123,8 +123,8 @@ class Live:
         body = document if isinstance(document, bytes) else json.dumps(document).encode()
         return self.http.post(WEBHOOK, content=body, headers={**signature(body, secret), **headers})
 
-    def ask(self, method: str, path: str, **given: Any) -> httpx.Response:
-        return self.http.request(method, path, headers=OPERATOR, **given)
+    def ask(self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **given: Any) -> httpx.Response:
+        return self.http.request(method, path, headers={**OPERATOR, **(headers or {})}, **given)
 
     def member(self, user_id: str) -> dict[str, Any]:
         return dict(self.ask("GET", f"/engine/v1/platforms/gotong_royong/users/{user_id}").json())

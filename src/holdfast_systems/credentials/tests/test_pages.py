@@ -6,16 +6,18 @@ import re
 import shutil
 from html import escape, unescape
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import httpx
 import pytest
 
-from holdfast.base import Secret
+from holdfast.base import Secret, bus
 from holdfast.console import console
 from holdfast.http.front import Front, Mount
 from holdfast.http.sessions import COOKIE
 from holdfast.store import Store
+from holdfast.testing.postgres import PostgresAddress
+from holdfast.testing.proxy import FaultProxy
 from holdfast_systems.credentials.faults import CREDENTIALS
 
 from .live import OPERATOR, PATIENCE_S, TOKEN, Live, Straight, about, called, created, evidence, running, vouch
@@ -112,6 +114,30 @@ def test_somebody_who_is_not_known_gets_a_page_that_says_so(live: Live) -> None:
 def test_no_form_and_no_address_breaks_the_page(live: Live) -> None:
     many = "&".join(f"f{number}=1" for number in range(50))
     assert live.http.get(f"/engine/?{many}", headers=signed_in(live)).status_code == 200
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("path", ["/platform/", "/platform/events/evt_1", "/engine/", PERSON])
+def test_while_the_database_is_away_a_person_gets_a_page_and_a_program_a_code(
+    database_url: str, live: Live, tmp_path: Path, path: str
+) -> None:
+    parts = urlsplit(database_url)
+    assert parts.port is not None
+    told: list[tuple[object, object]] = []
+    end = bus.listen(lambda verb, facts: told.append((verb, facts.get("code"))))
+    with FaultProxy(parts.port) as proxy:
+        store = Store.open(f"{PostgresAddress(proxy.port).dsn(parts.path[1:])}?wait_s=0.3")
+        with called(store, tmp_path) as away:
+            proxy.set(refuse=True, reset=True)
+            page = away.ask("GET", path, headers=HTML)
+            program = away.ask("GET", path)
+        store.close()
+    end()
+    assert (page.status_code, page.headers["retry-after"]) == (503, "1")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "Unable to connect to database" in page.text
+    assert (program.status_code, program.json()["code"]) == (503, "DATABASE_CONNECTION_ERROR")
+    assert told.count(("request.served", "DATABASE_CONNECTION_ERROR")) == 2, "the log has the code of both"
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: the page was NOT looked at in a browser")
