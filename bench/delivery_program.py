@@ -114,10 +114,8 @@ def work(address: str, loop: str) -> None:
     from holdfast.store import Store
     from holdfast.worker import Jobs, Worker
 
-    if loop == "uvloop":
-        import uvloop
-
-        asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+    if loop != "uvloop":
+        sys.modules["uvloop"] = None  # type: ignore[assignment]  # a worker takes it wherever it is installed
     store = Store.open(address)
     deliveries = Deliveries(store, Jobs(store))
     (endpoint,) = deliveries.endpoints.list()
