@@ -98,7 +98,11 @@ def _handler(owner: Loopback) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            length = int(self.headers["Content-Length"])
+            body = self.rfile.read(length)
+            if len(body) < length:
+                self.close_connection = True  # its sender was killed in the middle of it: nothing has arrived
+                return
             headers = {name.lower(): value for name, value in self.headers.items()}
             say = owner.take(Got(self.path, headers, body, owner.clock()))
             self.send_response(say.status)
