@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING
 
 from holdfast.base import monotonic_s, world
 from holdfast.base.arguments import instance, number, refused
@@ -21,6 +20,7 @@ from holdfast.store import Store
 from holdfast.worker import ledger
 from holdfast.worker.attempt import Outcome
 from holdfast.worker.crew import Crew
+from holdfast.worker.event_loop import EventLoop
 from holdfast.worker.handlers import Handlers, QueueSettings, check_queues
 from holdfast.worker.heart import Heart
 from holdfast.worker.housekeeping import Housekeeper, scheduled
@@ -30,9 +30,6 @@ from holdfast.worker.pump import Pump
 from holdfast.worker.retention import Retention
 from holdfast.worker.trouble import Trouble
 from holdfast.worker.wake import Listener
-
-if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
 
 LEASE_S = 10.0
 OWN_CONNECTIONS = 4
@@ -44,8 +41,6 @@ everything else: each part that wants to write something once more has to find o
 TURN_WAIT_S = 0.25
 NUDGE_S = 0.005
 """Delay between a wake-up and the look for due jobs: what was claimed on the wake-up is begun first."""
-LOOP_END_S = 2.0
-"""Maximum time that coroutines may take to end after they were cancelled."""
 TROUBLE_S = 0.2
 """Pause before the next turn after a database failure, so that the database is not flooded with attempts."""
 
@@ -93,7 +88,7 @@ class Worker:
         self._grace_s = grace_s
         self._reserve_s = min(RESERVE_S, grace_s * RESERVE_SHARE)
         self._end_s = inf
-        self._loop = _Loop()
+        self._loop = EventLoop()
         self._crews = [Crew(settings, handlers, self._done, self._loop.get) for settings in queues]
         self._stuck: list[Crew] = []
         self._trouble = Trouble(lambda: self.id)
@@ -294,55 +289,3 @@ class Worker:
 
     def _done(self, job: Job, outcome: Outcome) -> None:
         self._pump.done(job, outcome)
-
-
-def _new_loop() -> AbstractEventLoop:
-    """uvloop's where it is installed: coroutines that call others over the network then cost a third less."""
-    import asyncio
-
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
-
-
-class _Loop:
-    """An event loop in a thread, made when the first coroutine needs it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._stopping = threading.Event()
-        self._loop: AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-
-    def get(self) -> AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = _new_loop()
-                self._thread = threading.Thread(target=self._run, args=(self._loop,), name="holdfast-loop", daemon=True)
-                self._thread.start()
-            return self._loop
-
-    def stop(self) -> None:
-        """Cancel what still runs, and close the loop."""
-        with self._lock:
-            if self._loop is not None and self._thread is not None:
-                self._stopping.set()
-                self._loop.call_soon_threadsafe(self._loop.stop)
-                self._thread.join(LOOP_END_S)
-
-    def _run(self, loop: AbstractEventLoop) -> None:
-        import asyncio
-
-        while not self._stopping.is_set():
-            try:
-                loop.run_forever()
-            except BaseException:  # noqa: BLE001, S112 - a task that a handler began tried to end the thread
-                continue
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            loop.run_until_complete(asyncio.wait(tasks, timeout=LOOP_END_S))
-        loop.close()
